@@ -1,0 +1,31 @@
+"""Regard: two text files in, a translator out.
+
+Public names are resolved when they are first used, so that `import regard` loads no torch.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# public name → the module it lives in
+_HOME = {
+    "Recipe": "recipe",
+    "RegardError": "errors",
+    "Tokenizer": "text",
+    "UserError": "errors",
+    "load_model": "artifact",
+    "train": "recipe",
+}
+
+__all__ = ["Recipe", "RegardError", "Tokenizer", "UserError", "load_model", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(import_module(f"regard.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,1 @@
+"""The paper's blocks, as plain modules and functions. Only torch."""

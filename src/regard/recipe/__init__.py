@@ -1,0 +1,1 @@
+"""Recipe = data + model + training; the one place that wires the rooms."""

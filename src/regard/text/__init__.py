@@ -1,0 +1,1 @@
+"""Text ↔ ids: reading lines, normalising, sub-words, the data doctor. Never imports torch."""

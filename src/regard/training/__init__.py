@@ -1,0 +1,1 @@
+"""Objectives, schedules, the loop, checkpoints."""
