@@ -1,0 +1,200 @@
+"""Reading lines: from plain, gzip or zstd files, in bounded memory. Only LF ends a line.
+
+`str.splitlines` and Python's text mode also break at U+2028, U+0085, form feeds and lone CRs. One such character in one
+of two parallel files would shift every line after it, so files are read as bytes and cut at LF alone.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import zstandard
+
+from regard.errors import DataError
+
+OnBad = Literal["raise", "skip", "replace"]
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_MAX_LINE_BYTES = 64 * 1024 * 1024
+_ZSTD_CHUNK_BYTES = 4096  # small, so that what one chunk can grow into stays bounded
+_MAX_EXAMPLES = 5
+
+
+@dataclass
+class ReadNotes:
+    """What reading a file showed; filled while it is read, complete at its end."""
+
+    n_lines: int = 0
+    compression: str | None = None
+    has_bom: bool = False
+    n_crlf: int = 0
+    n_bad: int = 0
+    bad_examples: list[str] = field(default_factory=list)
+    bad_lines: list[int] = field(default_factory=list)
+
+    def sentences(self, path: str | Path) -> list[str]:
+        """The remarks worth saying once about a file, in words."""
+        said = []
+        if self.has_bom:
+            said.append(f"{path} starts with a byte order mark; it was removed")
+        if self.n_crlf:
+            said.append(f"{path} has Windows line ends (CRLF) on {self.n_crlf} lines; they were removed")
+        if self.n_bad:
+            said.append(f"{path} has {self.n_bad} lines that are not valid text, first {self.bad_examples[0]}")
+        return said
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """Why one line is not text."""
+
+    what: str
+    hint: str
+
+
+def read_lines(path: str | Path, *, on_bad: OnBad = "raise", notes: ReadNotes | None = None) -> Iterator[str]:
+    """The lines of a file, without their ends. A bad line (invalid UTF-8, NUL) raises, or is skipped, or is repaired.
+
+    Skipping changes the line numbers: for parallel files use `read_marked`.
+    """
+    policies: dict[OnBad, Callable[[bytes], str | None] | None] = {
+        "raise": None,
+        "skip": lambda raw: None,
+        "replace": lambda raw: raw.decode("utf-8", errors="replace").replace("\x00", "\ufffd"),
+    }
+    for line in _read(Path(path), policies[on_bad], notes or ReadNotes()):
+        if line is not None:
+            yield line
+
+
+def read_marked(path: str | Path, *, notes: ReadNotes | None = None) -> Iterator[str | None]:
+    """The lines of a file with None in the place of a bad one, so that line numbers stay true."""
+    return _read(Path(path), lambda raw: None, notes or ReadNotes())
+
+
+def _read(path: Path, repair: Callable[[bytes], str | None] | None, notes: ReadNotes) -> Iterator[str | None]:
+    """Every line as text; a bad one as `repair` gives it back, or a DataError when there is no repair."""
+    for number, raw in enumerate(_raw_lines(path, notes), start=1):
+        notes.n_lines = number
+        if raw.endswith(b"\n"):
+            raw = raw[:-1]
+            if raw.endswith(b"\r"):
+                raw = raw[:-1]
+                notes.n_crlf += 1
+        try:
+            line = raw.decode("utf-8")
+            if "\x00" not in line:
+                yield line
+                continue
+        except UnicodeDecodeError:
+            pass
+        fault = _fault(raw)
+        if repair is None:
+            raise DataError(f"{path}:{number}: {fault.what}", hint=fault.hint)
+        notes.n_bad += 1
+        if len(notes.bad_lines) < _MAX_EXAMPLES:
+            notes.bad_lines.append(number)
+            notes.bad_examples.append(f"line {number}: {fault.what}")
+        yield repair(raw)
+
+
+def _fault(raw: bytes) -> _Fault:
+    try:
+        column = raw.decode("utf-8").index("\x00") + 1
+        hint = "the file is damaged or not a text file; mend or remove the line"
+        return _Fault(f"NUL character at column {column}", hint)
+    except UnicodeDecodeError as error:
+        column = len(raw[: error.start].decode("utf-8")) + 1
+        hint = "convert the file with `iconv -f latin1 -t utf-8`, or mend or remove the line"
+        return _Fault(f"not valid UTF-8 (byte 0x{raw[error.start]:02x} at column {column})", hint)
+
+
+def _raw_lines(path: Path, notes: ReadNotes) -> Iterator[bytes]:
+    """Lines as bytes with their LF; whatever the system or a decompressor says becomes a DataError."""
+    try:
+        with path.open("rb") as file:
+            stream = _unpacked(file, path, notes)
+            lines = iter(partial(stream.readline, _MAX_LINE_BYTES), b"")
+            for number, raw in enumerate(lines, start=1):
+                if number == 1:
+                    raw = _without_bom(raw, path, notes)
+                    if not raw:
+                        return
+                if len(raw) >= _MAX_LINE_BYTES:
+                    raise DataError(
+                        f"{path}:{number}: a line of more than {_MAX_LINE_BYTES // 2**20} MB",
+                        hint="this does not look like text with one sentence on a line",
+                    )
+                yield raw
+    except (gzip.BadGzipFile, EOFError, zlib.error, zstandard.ZstdError) as error:
+        hint = "the file is damaged or was not copied to its end; get it again"
+        raise DataError(f"{path}: can not be unpacked after line {notes.n_lines} ({error})", hint=hint) from error
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file", hint="check the path") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{path}: is a directory", hint="give a text file with one sentence on a line") from error
+    except OSError as error:
+        raise DataError(f"{path}: can not be read ({error.strerror or error})") from error
+
+
+def _unpacked(file: io.BufferedReader, path: Path, notes: ReadNotes) -> BinaryIO:
+    """The file, or what is packed in it; recognised by its first bytes, never by its name."""
+    start = file.peek(4)[:4]
+    if start.startswith(_GZIP):
+        notes.compression = "gzip"
+        return io.BufferedReader(gzip.GzipFile(fileobj=file))
+    if start.startswith(_ZSTD):
+        notes.compression = "zstd"
+        return io.BufferedReader(_ZstdStream(file))
+    return file
+
+
+def _without_bom(raw: bytes, path: Path, notes: ReadNotes) -> bytes:
+    if raw.startswith(_UTF16):
+        hint = "convert it with `iconv -f utf-16 -t utf-8`"
+        raise DataError(f"{path}:1: not valid UTF-8 (the file starts like UTF-16)", hint=hint)
+    if raw.startswith(_BOM):
+        notes.has_bom = True
+        return raw[len(_BOM) :]
+    return raw
+
+
+class _ZstdStream(io.RawIOBase):
+    """One frame after the other; a file that ends inside a frame is an error, not an early end."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._packed = b""
+        self._ready = memoryview(b"")
+        self._inside = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._ready:
+            if self._frame.eof:
+                self._packed = self._frame.unused_data
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+                self._inside = False
+            self._packed = self._packed or self._file.read(_ZSTD_CHUNK_BYTES)
+            if not self._packed:
+                if self._inside:
+                    raise EOFError("the compressed file ends too early")
+                return 0
+            self._inside = True
+            self._ready = memoryview(self._frame.decompress(self._packed))
+            self._packed = b""
+        n = min(len(buffer), len(self._ready))
+        buffer[:n] = self._ready[:n]
+        self._ready = self._ready[n:]
+        return n
