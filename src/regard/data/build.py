@@ -1,0 +1,165 @@
+"""Lines → token store: encoded in parallel, a chunk at a time, so that memory stays bounded whatever the corpus."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.store import CORPUS_TYPE, FILE_NAMES, META_NAME, OFFSET_TYPE, StoreMeta, TokenStore, open_store
+from regard.durable import commit_directory
+from regard.errors import DataError
+
+PAIRS_PER_CHUNK = 5_000
+
+Encode = Callable[[list[str]], list[list[int]]]  # lines → ids, without bos and eos
+LinePair = tuple[str, str, int]  # source line, target line, number of the corpus, below 256
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The source or the target sentences of one chunk."""
+
+    ids: NDArray[np.int64]  # all sentences one behind the other
+    lengths: NDArray[np.int64]  # (n_pairs,)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """Some thousand pairs, encoded, and without those that can not be used."""
+
+    source: _Side
+    target: _Side
+    corpora: NDArray[np.uint8]  # (n_pairs,)
+    n_read: int
+    n_blank: int
+    n_too_long: int
+
+
+def build_store(
+    directory: Path,
+    pairs: Iterable[LinePair],
+    encode_source: Encode,
+    encode_target: Encode,
+    *,
+    max_length: int,
+    vocab_size: int,
+    key: str,
+    n_workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> TokenStore:
+    """Encode every pair into a store that takes the place of `directory`, and open it.
+
+    Pairs with an empty side, or one of more than `max_length` ids, are left out and counted. `key` names all that the
+    ids depend on; `open_store` wants the same one. `encode_*` is called from `n_workers` threads at once: SentencePiece
+    works outside Python's lock. `progress` is told how many pairs have been read so far. A build that is killed leaves
+    what was there before.
+    """
+
+    def encode(chunk: list[LinePair]) -> _Chunk:
+        return _encode_chunk(chunk, encode_source, encode_target, max_length=max_length, vocab_size=vocab_size)
+
+    def write(aside: Path) -> None:
+        empty = StoreMeta(key, 0, 0, 0, 0, 0, max_length, vocab_size)
+        meta = _write_chunks(aside, _in_order(encode, pairs, n_workers), empty, progress)
+        (aside / META_NAME).write_text(meta.to_json(), encoding="utf-8")
+
+    commit_directory(directory, write)
+    store = open_store(directory, key)
+    assert store is not None, "a store that was just written can be opened"
+    return store
+
+
+def _in_order(
+    encode: Callable[[list[LinePair]], _Chunk], pairs: Iterable[LinePair], n_workers: int
+) -> Iterator[_Chunk]:
+    """Encoded chunks in the order of the corpus, with only a few of them in memory."""
+    remaining = iter(pairs)
+    waiting: deque[Future[_Chunk]] = deque()
+    with ThreadPoolExecutor(n_workers, thread_name_prefix="regard-encode") as pool:
+        while chunk := list(islice(remaining, PAIRS_PER_CHUNK)):
+            waiting.append(pool.submit(encode, chunk))
+            if len(waiting) > 2 * n_workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _encode_chunk(
+    pairs: list[LinePair], encode_source: Encode, encode_target: Encode, *, max_length: int, vocab_size: int
+) -> _Chunk:
+    """Encode some pairs and leave out the blank ones and those that are too long."""
+    sources, targets, corpora = (list(column) for column in zip(*pairs, strict=True))
+    source, target = _side(encode_source(sources), vocab_size), _side(encode_target(targets), vocab_size)
+    # A blank line may still have ids (a language tag), so the text decides as well.
+    has_text = [bool(one.strip() and two.strip()) for one, two in zip(sources, targets, strict=True)]
+    filled = np.array(has_text) & (source.lengths > 0) & (target.lengths > 0)
+    short = np.maximum(source.lengths, target.lengths) <= max_length
+    keep = filled & short
+    return _Chunk(
+        source=_kept(source, keep),
+        target=_kept(target, keep),
+        corpora=np.array(corpora, dtype=CORPUS_TYPE)[keep],
+        n_read=len(pairs),
+        n_blank=int((~filled).sum()),
+        n_too_long=int((filled & ~short).sum()),
+    )
+
+
+def _side(sentences: list[list[int]], vocab_size: int) -> _Side:
+    ids = np.fromiter(chain.from_iterable(sentences), dtype=np.int64)
+    if len(ids) and not 0 <= ids.min() <= ids.max() < vocab_size:
+        raise ValueError(f"ids from {ids.min()} to {ids.max()} do not fit a vocabulary of {vocab_size}")
+    return _Side(ids, np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)))
+
+
+def _kept(side: _Side, keep: NDArray[np.bool_]) -> _Side:
+    return _Side(side.ids[np.repeat(keep, side.lengths)], side.lengths[keep])
+
+
+def _write_chunks(
+    directory: Path, chunks: Iterator[_Chunk], meta: StoreMeta, progress: Callable[[int], None] | None
+) -> StoreMeta:
+    """Append chunk after chunk to the files of a new store, and count. DataError when no pair is left."""
+    n_read = 0
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((directory / name).open("xb")) for name in FILE_NAMES}
+        for name in ("source.offsets", "target.offsets"):
+            files[name].write(np.zeros(1, dtype=OFFSET_TYPE).tobytes())
+        for chunk in chunks:
+            meta = _append(files, chunk, meta)
+            n_read += chunk.n_read
+            if progress is not None:
+                progress(n_read)
+    if meta.n_pairs == 0:
+        raise DataError(
+            f"no pair is left to train on: of {n_read} pairs {meta.n_blank} have an empty side"
+            f" and {meta.n_too_long} are longer than {meta.max_length} sub-words",
+            hint="check the two files, or raise the longest length that is kept",
+        )
+    return meta
+
+
+def _append(files: Mapping[str, BinaryIO], chunk: _Chunk, meta: StoreMeta) -> StoreMeta:
+    """Write one chunk behind what is there already, and give the counts that now hold."""
+    source_ends = meta.n_source_tokens + np.cumsum(chunk.source.lengths)
+    target_ends = meta.n_target_tokens + np.cumsum(chunk.target.lengths)
+    files["source.ids"].write(chunk.source.ids.astype(meta.id_type).tobytes())
+    files["source.offsets"].write(source_ends.astype(OFFSET_TYPE).tobytes())
+    files["target.ids"].write(chunk.target.ids.astype(meta.id_type).tobytes())
+    files["target.offsets"].write(target_ends.astype(OFFSET_TYPE).tobytes())
+    files["corpus.numbers"].write(chunk.corpora.tobytes())
+    return replace(
+        meta,
+        n_pairs=meta.n_pairs + len(chunk.corpora),
+        n_source_tokens=meta.n_source_tokens + len(chunk.source.ids),
+        n_target_tokens=meta.n_target_tokens + len(chunk.target.ids),
+        n_blank=meta.n_blank + chunk.n_blank,
+        n_too_long=meta.n_too_long + chunk.n_too_long,
+    )

@@ -1,0 +1,128 @@
+"""The token store: a corpus as ids on disk, memory-mapped, so that it may be larger than memory.
+
+A store is a directory of a few flat files, all little-endian:
+
+source.ids, target.ids          all sentences one behind the other; uint16, or uint32 for a large vocabulary
+source.offsets, target.offsets  where each sentence begins, and where the last one ends; int64
+corpus.numbers                  from which corpus each pair came; uint8
+tokens.json                     what they were made from, and the counts that the sizes of the files follow from
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORMAT = "regard-tokens-1"
+META_NAME = "tokens.json"
+FILE_NAMES = ("source.ids", "source.offsets", "target.ids", "target.offsets", "corpus.numbers")
+OFFSET_TYPE = np.dtype("<i8")
+CORPUS_TYPE = np.dtype("u1")
+MAX_IDS_IN_UINT16 = 1 << 16
+
+
+@dataclass(frozen=True)
+class StoreMeta:
+    """What tokens.json says."""
+
+    key: str  # names all that the store was made from; another key means another store
+    n_pairs: int
+    n_source_tokens: int
+    n_target_tokens: int
+    n_blank: int  # pairs left out: a side was empty
+    n_too_long: int  # pairs left out: a side was longer than max_length
+    max_length: int  # most ids in a sentence, without bos and eos
+    vocab_size: int  # every id is smaller
+
+    @property
+    def id_type(self) -> np.dtype[Any]:
+        """How one id is stored: in two bytes where the vocabulary allows it."""
+        return np.dtype("<u2" if self.vocab_size <= MAX_IDS_IN_UINT16 else "<u4")
+
+    def to_json(self) -> str:
+        """The text of tokens.json."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "StoreMeta":
+        """Read tokens.json; ValueError, KeyError or TypeError when it is not one of ours."""
+        values = json.loads(text)
+        if values.pop("format") != FORMAT:
+            raise ValueError("another format")
+        meta = cls(**values)
+        if any(not isinstance(value, str if name == "key" else int) for name, value in values.items()):
+            raise TypeError("a count is not a number")
+        return meta
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStore:
+    """Pairs of id sequences, without bos and eos, read where they lie on disk."""
+
+    meta: StoreMeta
+    source_ids: NDArray[np.unsignedinteger]  # (n_source_tokens,)
+    source_offsets: NDArray[np.int64]  # (n_pairs + 1,)
+    target_ids: NDArray[np.unsignedinteger]  # (n_target_tokens,)
+    target_offsets: NDArray[np.int64]  # (n_pairs + 1,)
+    corpora: NDArray[np.uint8]  # (n_pairs,) number of the corpus that each pair came from
+
+    def __len__(self) -> int:
+        """How many pairs there are."""
+        return self.meta.n_pairs
+
+    def pair(self, index: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger]]:
+        """Source and target ids of one pair, numbered from 0."""
+        source = self.source_ids[self.source_offsets[index] : self.source_offsets[index + 1]]
+        target = self.target_ids[self.target_offsets[index] : self.target_offsets[index + 1]]
+        return source, target
+
+    @cached_property
+    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Length of every source and of every target, without bos and eos."""
+        return np.diff(self.source_offsets).astype(np.int32), np.diff(self.target_offsets).astype(np.int32)
+
+
+def open_store(directory: Path, key: str) -> TokenStore | None:
+    """The store in a directory; None when there is none, it was made from something else, or it is damaged."""
+    try:
+        meta = StoreMeta.from_json((directory / META_NAME).read_text(encoding="utf-8"))
+        if meta.key != key:
+            return None
+        store = TokenStore(
+            meta,
+            source_ids=_mapped(directory / "source.ids", meta.id_type, meta.n_source_tokens),
+            source_offsets=_mapped(directory / "source.offsets", OFFSET_TYPE, meta.n_pairs + 1),
+            target_ids=_mapped(directory / "target.ids", meta.id_type, meta.n_target_tokens),
+            target_offsets=_mapped(directory / "target.offsets", OFFSET_TYPE, meta.n_pairs + 1),
+            corpora=_mapped(directory / "corpus.numbers", CORPUS_TYPE, meta.n_pairs),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return store if _is_sound(store) else None
+
+
+def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """A file as an array that reads from disk what is touched; ValueError when it has another size."""
+    if path.stat().st_size != count * dtype.itemsize:
+        raise ValueError(f"{path.name} has another size")
+    # asarray: slices of a plain view cost a tenth of slices of a memmap
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))
+
+
+def _is_sound(store: TokenStore) -> bool:
+    """Whether the offsets run from 0 to the end without a step back or a sentence that is empty or too long."""
+    for offsets, lengths, n_tokens in zip(
+        (store.source_offsets, store.target_offsets),
+        store.lengths,
+        (store.meta.n_source_tokens, store.meta.n_target_tokens),
+        strict=True,
+    ):
+        if offsets[0] != 0 or offsets[-1] != n_tokens:
+            return False
+        if lengths.min() < 1 or lengths.max() > store.meta.max_length:
+            return False
+    return True
