@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from math import log
+from math import exp, log
 from typing import Literal
 
 import sentencepiece
@@ -45,7 +45,7 @@ def choose_vocab_size(n_lines: int) -> int:
     for (low, low_size), (high, high_size) in pairwise(_SIZES):
         if n_lines <= high:
             part = log(n_lines / low) / log(high / low)
-            return 100 * round(low_size * float(high_size / low_size) ** part / 100)
+            return 100 * round(low_size * exp(part * log(high_size / low_size)) / 100)
     return largest[1]
 
 
