@@ -1,0 +1,33 @@
+"""How things reach the disk, and how they are read back when the writer may have died or may be a stranger.
+
+Everything is written aside, flushed, then put in place by one rename, so that a kill at any system call leaves the old
+state or the new one. No torch here: every room may stand on this.
+"""
+
+from regard.durable.aside import remove_debris
+from regard.durable.guard import check_writable, lock_directory
+from regard.durable.manifest import (
+    FileRecord,
+    Manifest,
+    open_regular_file,
+    read_json_file,
+    read_regular_file,
+    verify_directory,
+)
+from regard.durable.writing import commit_directory, make_directory, remove_directory, write_file
+
+__all__ = [
+    "FileRecord",
+    "Manifest",
+    "check_writable",
+    "commit_directory",
+    "lock_directory",
+    "make_directory",
+    "open_regular_file",
+    "read_json_file",
+    "read_regular_file",
+    "remove_debris",
+    "remove_directory",
+    "verify_directory",
+    "write_file",
+]
