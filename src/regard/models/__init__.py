@@ -1,1 +1,9 @@
-"""One file an architecture."""
+"""One file an architecture. To add one: a file, a line in MODELS, a recipe."""
+
+from regard.models.protocols import Memory, State, TranslationModel
+from regard.models.transformer import PRESETS, Transformer, TransformerConfig
+
+# architecture → (the model, its configuration)
+MODELS = {"transformer": (Transformer, TransformerConfig)}
+
+__all__ = ["MODELS", "PRESETS", "Memory", "State", "Transformer", "TransformerConfig", "TranslationModel"]

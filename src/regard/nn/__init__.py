@@ -1,1 +1,46 @@
 """The paper's blocks, as plain modules and functions. Only torch."""
+
+from regard.nn.attention import (
+    AttentionKind,
+    MultiHeadAttention,
+    additive_scores,
+    attention_weights,
+    dot_product_scores,
+    scaled_dot_product_scores,
+)
+from regard.nn.cross_entropy import Scores, linear_cross_entropy, smoothed_cross_entropy
+from regard.nn.dropout import Dropout
+from regard.nn.embedding import Embedding, InputEmbedding
+from regard.nn.feed_forward import Activation, FeedForward
+from regard.nn.masks import causal_visible, padding_visible
+from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoid
+from regard.nn.state import KeyValues
+from regard.nn.sublayer import Norm, Residual
+from regard.nn.trace import Trace, at
+
+__all__ = [
+    "Activation",
+    "AttentionKind",
+    "Dropout",
+    "Embedding",
+    "FeedForward",
+    "InputEmbedding",
+    "KeyValues",
+    "LearnedPositions",
+    "MultiHeadAttention",
+    "Norm",
+    "Residual",
+    "Scores",
+    "SinusoidalPositions",
+    "Trace",
+    "additive_scores",
+    "at",
+    "attention_weights",
+    "causal_visible",
+    "dot_product_scores",
+    "linear_cross_entropy",
+    "padding_visible",
+    "scaled_dot_product_scores",
+    "sinusoid",
+    "smoothed_cross_entropy",
+]

@@ -1,0 +1,45 @@
+"""Dropout (section 5.4), an order of magnitude faster on a CPU than torch's.
+
+torch draws one Bernoulli number for each element with one thread; here four elements share one
+random 64-bit word. The probability is exact to 1/65,536. Same distribution, same expectation.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def keep_mask(like: Tensor, p: float) -> Tensor:
+    """Shaped like `like`: 0 with probability p, else 1 / (1 - p). Drawn from torch's generator."""
+    n = like.numel()
+    words = torch.empty((n + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
+    draws = words.view(torch.int16)[:n].view(like.shape)  # uniform over -32,768 … 32,767
+    threshold = round(p * 65_536) - 32_768
+    # contiguous even where `like` is not, so that the draw does not depend on memory layout
+    keep = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    torch.ge(draws, threshold, out=keep)
+    return keep.mul_(1 / (1 - p))
+
+
+class Dropout(nn.Module):
+    """Zeroes elements with probability `p` while training, and scales the others by 1 / (1 - p)."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, not {p}")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0:
+            return x
+        return x * keep_mask(x, self.p) if x.device.type == "cpu" else F.dropout(x, self.p)
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + Dropout(y), in one pass over memory: the residual connection."""
+        if not self.training or self.p == 0:
+            return x + y
+        return torch.addcmul(x, y, keep_mask(y, self.p)) if y.device.type == "cpu" else x + F.dropout(y, self.p)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
