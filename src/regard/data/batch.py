@@ -67,6 +67,6 @@ def _padded(rows: Sequence[Ids], *, pad_id: int, eos_id: int) -> tuple[NDArray[n
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     padded = np.full((len(rows), int(lengths.max()) + 1), pad_id, dtype=np.int64)
     inside = np.arange(padded.shape[1]) < lengths[:, None]  # (B, longest + 1)
-    padded[inside] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+    padded[inside] = np.concatenate(rows, dtype=np.int64, casting="unsafe")
     padded[np.arange(len(rows)), lengths] = eos_id
     return padded, lengths

@@ -6,7 +6,7 @@ end of an epoch, so nothing is dropped, every rank has equally many batches, and
 it means the same for every rank and every number of ranks.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,15 +81,15 @@ def validation_batches(store: TokenStore, *, max_tokens: int, pad_id: int, bos_i
     """Every pair of a store exactly once, always in the same batches."""
     order = fixed_batches(*store.lengths, max_tokens=max_tokens)
     for place in range(len(order)):
-        pairs = [store.pair(index) for index in order[place].tolist()]
-        yield collate(pairs, pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, indices=order[place])
+        pairs = zip(*store.gather(order[place]), strict=True)
+        yield collate(list(pairs), pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, indices=order[place])
 
 
 def _load(store: TokenStore, settings: StreamSettings, cursor: Cursor, indices: NDArray[np.integer]) -> Batch:
     """The batch at a cursor, its sub-words sampled when the settings say so."""
-    pairs = [store.pair(index) for index in indices.tolist()]
-    sources: list[Ids] = [source for source, _ in pairs]
-    targets: list[Ids] = [target for _, target in pairs]
+    sources: Sequence[Ids]
+    targets: Sequence[Ids]
+    sources, targets = store.gather(indices)
     if settings.resample_source is not None:
         seed = random_key(settings.seed, "sub-words", cursor.epoch, cursor.index, "source")
         sources = _resampled(sources, settings.resample_source, seed, store.meta.max_length)
@@ -105,7 +105,7 @@ def _load(store: TokenStore, settings: StreamSettings, cursor: Cursor, indices: 
     )
 
 
-def _resampled(sentences: list[Ids], resample: Resample, seed: int, max_length: int) -> list[Ids]:
+def _resampled(sentences: Sequence[Ids], resample: Resample, seed: int, max_length: int) -> list[Ids]:
     """Sentences cut into other sub-words; one that would become too long for the model stays as it is."""
     stored = [[int(token) for token in sentence] for sentence in sentences]
     sampled = resample(stored, seed)

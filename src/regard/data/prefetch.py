@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import Generic, TypeVar
@@ -24,7 +24,7 @@ class _Item(Generic[T]):
     value: T
 
 
-def prefetch(iterator: Iterator[T], *, depth: int = 4) -> Iterator[T]:
+def prefetch(iterator: Iterator[T], *, depth: int = 4) -> Generator[T, None, None]:
     """The same items, made by a thread of their own, at most `depth` of them ahead.
 
     What the iterator raises is raised here, in its turn. Closing this generator, or dropping it, ends the thread.

@@ -76,14 +76,30 @@ class TokenStore:
 
     def pair(self, index: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger]]:
         """Source and target ids of one pair, numbered from 0."""
-        source = self.source_ids[self.source_offsets[index] : self.source_offsets[index + 1]]
-        target = self.target_ids[self.target_offsets[index] : self.target_offsets[index + 1]]
+        [source], [target] = self.gather(np.array([index]))
         return source, target
+
+    def gather(
+        self, indices: NDArray[np.integer]
+    ) -> tuple[list[NDArray[np.unsignedinteger]], list[NDArray[np.unsignedinteger]]]:
+        """The sources and the targets of many pairs."""
+        return (
+            _slices(self.source_ids, self.source_offsets, indices),
+            _slices(self.target_ids, self.target_offsets, indices),
+        )
 
     @cached_property
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Length of every source and of every target, without bos and eos."""
         return np.diff(self.source_offsets).astype(np.int32), np.diff(self.target_offsets).astype(np.int32)
+
+
+def _slices(
+    ids: NDArray[np.unsignedinteger], offsets: NDArray[np.int64], indices: NDArray[np.integer]
+) -> list[NDArray[np.unsignedinteger]]:
+    """The sentences of these numbers. Plain integers from tolist: they slice three times as fast as numpy's."""
+    starts, ends = offsets[indices].tolist(), offsets[indices + 1].tolist()
+    return [ids[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def open_store(directory: Path, key: str) -> TokenStore | None:

@@ -1,0 +1,39 @@
+"""A made-up language for the tests of this room: a word is a number, and its id is that number."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.data import TokenStore, build_store
+
+VOCAB_SIZE = 1000
+StoreMaker = Callable[..., TokenStore]
+
+
+def encode_numbers(lines: list[str]) -> list[list[int]]:
+    """Ids of lines such as `12 7 7`."""
+    return [[int(word) for word in line.split()] for line in lines]
+
+
+def make_pairs(n_pairs: int, *, longest: int = 30, n_corpora: int = 1) -> Iterable[tuple[str, str, int]]:
+    """Random pairs, the same ones every time."""
+    rng = np.random.default_rng(7)
+    for index in range(n_pairs):
+        source, target = (rng.integers(4, VOCAB_SIZE, size=rng.integers(1, longest + 1)) for _ in range(2))
+        yield " ".join(map(str, source)), " ".join(map(str, target)), index % n_corpora
+
+
+@pytest.fixture
+def make_store(tmp_path: Path) -> StoreMaker:
+    """Builds a store of some number of random pairs."""
+
+    def make(n_pairs: int, *, n_corpora: int = 1) -> TokenStore:
+        pairs = make_pairs(n_pairs, n_corpora=n_corpora)
+        directory = tmp_path / f"tokens-{n_pairs}-{n_corpora}"
+        return build_store(
+            directory, pairs, encode_numbers, encode_numbers, max_length=30, vocab_size=VOCAB_SIZE, key="k"
+        )
+
+    return make
