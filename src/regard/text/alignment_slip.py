@@ -28,6 +28,7 @@ _WINDOW = 400
 _LENGTH_BINS = 10
 _OVERLAP_BINS = 12
 _MIN_LINES = 60
+_MIN_LOST = 200  # lines without any match that are worth a word
 _PRICE = 30.0  # nats of evidence for a change of the offset
 _CLIP = 2.5  # nats that one line can say at most
 _TOKEN = re.compile(r"\d+|[^\W\d_]+|[^\w\s.,]")
@@ -49,8 +50,8 @@ class Alignment:
     """How well two files go together, line by line."""
 
     slips: tuple[Slip, ...]
-    evidence: float
-    """Nats that an average line gives for a match; near 0 when the files have nothing to do with each other."""
+    related: bool
+    """Whether lines in the same place match better than lines that stand apart."""
 
 
 class SideFeatures:
@@ -86,7 +87,10 @@ def align(source: SideFeatures, target: SideFeatures) -> Alignment | None:
     for _ in range(3):
         scores = pairs.scores(path)
         path = _best_path(scores)
-    return Alignment(tuple(_changes(path, scores)), float(scores[path, np.arange(n)].mean()))
+    if not pairs.related(path):
+        return Alignment((), related=False)
+    slips = [slip for slip in _changes(path, scores) if slip.offset is not None or pairs.is_lost(slip)]
+    return Alignment(tuple(slips), related=True)
 
 
 class _Pairs:
@@ -111,10 +115,11 @@ class _Pairs:
         """For every source line a rough sign of a match with the target line at this offset."""
         lengths, overlap = self.at(offset)
         apart = np.abs(lengths // _LENGTH_BINS - lengths % _LENGTH_BINS)
-        return overlap / _OVERLAP_BINS - apart / _LENGTH_BINS
+        signs: Floats = overlap / _OVERLAP_BINS - apart / _LENGTH_BINS
+        return signs
 
     def first_guess(self) -> Ints:
-        """An offset for each window by plain agreement, or none where it is nearer to chance than to the good windows."""
+        """An offset for each window by plain agreement, or none where it is nearer to chance than to good windows."""
         starts = np.arange(0, self.n, _WINDOW)
         n_lines = np.diff(np.append(starts, self.n))
         each = [np.add.reduceat(self.agreement(int(offset)), starts) / n_lines for offset in _OFFSETS]
@@ -122,6 +127,22 @@ class _Pairs:
         best, value = np.argmax(each, axis=0), np.max(each, axis=0)
         weak = value < (chance + np.quantile(value, 0.9)) / 2
         return np.repeat(np.where(weak, _NOWHERE, best), _WINDOW)[: self.n]
+
+    def related(self, path: Ints) -> bool:
+        """Whether lines at the offsets of the path agree better than lines far apart do at any offset."""
+        signs = np.stack([self.agreement(int(offset)) for offset in _OFFSETS])
+        chosen = signs[np.where(path == _NOWHERE, MAX_OFFSET, path), np.arange(self.n)]
+        return self._better_than_chance(chosen, 0, self.n)
+
+    def is_lost(self, slip: Slip) -> bool:
+        """Whether really nothing matches after the slip: a stretch of other text in step is no slip."""
+        low, high = slip.line - 1, (slip.until or self.n + 1) - 1
+        return high - low >= _MIN_LOST and not self._better_than_chance(self.agreement(0)[low:high], low, high)
+
+    def _better_than_chance(self, signs: Floats, low: int, high: int) -> bool:
+        chance = max(float(self.agreement(offset)[low:high].mean()) for offset in _APART)
+        doubt = 4 * float(signs.std()) / float(np.sqrt(max(1, high - low)))
+        return float(signs.mean()) > chance + doubt
 
     def scores(self, path: Ints) -> Floats:
         """Evidence, in nats, that a source line matches the target line at each offset: (offsets, lines).
