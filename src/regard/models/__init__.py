@@ -2,8 +2,22 @@
 
 from regard.models.protocols import Memory, State, TranslationModel
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
+from regard.models.weights import load_weights, named_weights, require_alike, require_form, require_same_form
 
 # architecture → (the model, its configuration)
 MODELS = {"transformer": (Transformer, TransformerConfig)}
 
-__all__ = ["MODELS", "PRESETS", "Memory", "State", "Transformer", "TransformerConfig", "TranslationModel"]
+__all__ = [
+    "MODELS",
+    "PRESETS",
+    "Memory",
+    "State",
+    "Transformer",
+    "TransformerConfig",
+    "TranslationModel",
+    "load_weights",
+    "named_weights",
+    "require_alike",
+    "require_form",
+    "require_same_form",
+]

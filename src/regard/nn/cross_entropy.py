@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 
 CHUNK_BYTES = 16 * 2**20  # of logits at a time: stays in a CPU's last cache, and keeps a GPU busy
 
@@ -56,15 +57,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
             part = slice(start, min(start + rows, n))
             h, y = hidden[part], targets[part]
             logits = torch.mm(h, weight.t(), out=logits_buffer[: len(h)])  # (n, V)
-            peak = logits.max(-1)
+            peak = logits.amax(-1)
             z_right = logits.gather(-1, y[:, None]).squeeze(-1)
             p = torch.softmax(logits, -1, out=logits)  # in place
-            log_norm = peak.values - p.gather(-1, peak.indices[:, None]).squeeze(-1).log()  # log Σ exp z
+            log_norm = peak - p.amax(-1).log()  # log Σ exp z: the largest p is exp(peak − log Σ exp z)
             nll = log_norm - z_right
             smooth = log_norm - h @ mean_row  # −log p, averaged over the vocabulary
-            sums += torch.stack(
-                [((1 - smoothing) * nll + smoothing * smooth).sum(), nll.sum(), (peak.indices == y).sum()]
-            )
+            loss = (1 - smoothing) * nll + smoothing * smooth
+            sums += torch.stack([loss.sum(), nll.sum(), (z_right >= peak).sum()])
             if d_hidden is not None and d_weight is not None:
                 torch.mm(p, weight, out=d_hidden[part])
                 d_weight.addmm_(p.t(), h)
@@ -82,3 +82,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, None, None]:
         d_hidden, d_weight = ctx.saved_tensors
         return d_hidden * grad, d_weight * grad, None, None
+
+
+def linear_symmetric_kl(hidden_a: Tensor, hidden_b: Tensor, weight: Tensor) -> Tensor:
+    """½ (KL(p‖q) + KL(q‖p)) of the two softmaxes, summed over tokens; logits live a chunk at a time (R-Drop)."""
+    rows = max(16, CHUNK_BYTES // (len(weight) * hidden_a.element_size()))
+    parts = [
+        checkpoint(_symmetric_kl, a, b, weight, use_reentrant=False)
+        for a, b in zip(hidden_a.split(rows), hidden_b.split(rows), strict=True)
+    ]
+    return torch.stack(parts).sum()
+
+
+def _symmetric_kl(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
+    log_p, log_q = (a @ weight.t()).log_softmax(-1), (b @ weight.t()).log_softmax(-1)
+    return 0.5 * ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum()

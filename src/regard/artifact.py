@@ -1,0 +1,180 @@
+"""The product of a training: a model directory that can be copied anywhere, and loaded from anyone.
+
+    config.json         architecture, its configuration, the format's number
+    model.safetensors   the weights
+    tokenizer.model     or source.model and target.model, when the two sides have their own
+    README.md           the model card
+    manifest.json       size and SHA-256 of each
+
+Nothing in it is ever executed or unpickled. What does not fit together is refused before memory is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from regard import __version__
+from regard.durable import commit_directory, read_json_file, read_regular_file, verify_directory
+from regard.durable.manifest import open_regular_file
+from regard.errors import ArtifactError
+from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_same_form
+from regard.text import Tokenizer, TokenizerPair
+
+FORMAT = 1
+MAX_CONFIG_BYTES = 1_000_000
+MAX_HEADER_BYTES = 100_000_000  # of safetensors' own index of names and shapes
+MAX_TOKENIZER_BYTES = 100_000_000
+
+_AGAIN = "copy the model again from where it was made"
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A finished model, ready to run."""
+
+    architecture: str
+    config: TransformerConfig
+    model: Transformer
+    tokenizers: TokenizerPair
+    facts: dict[str, Any]  # what else config.json says: languages, scores, how it was trained
+
+
+def save_model(
+    directory: Path,
+    *,
+    architecture: str,
+    config: TransformerConfig,
+    weights: dict[str, Tensor],
+    tokenizers: TokenizerPair,
+    facts: dict[str, Any],
+    card: str,
+) -> None:
+    """Write a model directory, whole or not at all; an older one in its place is replaced."""
+    described = {
+        "format": FORMAT,
+        "written_by": f"regard {__version__}",
+        "architecture": architecture,
+        "model": config.model_dump(),
+        "n_src_symbols": tokenizers.source.size,
+        "n_tgt_symbols": tokenizers.target.size,
+        "facts": facts,
+    }
+    sides = {"tokenizer": tokenizers.source}
+    if not tokenizers.joint:
+        sides = {"source": tokenizers.source, "target": tokenizers.target}
+
+    def write(aside: Path) -> None:
+        (aside / "config.json").write_text(json.dumps(described, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, aside / "model.safetensors")
+        for name, tokenizer in sides.items():
+            (aside / f"{name}.model").write_bytes(tokenizer.to_bytes())
+        (aside / "README.md").write_text(card, encoding="utf-8")
+
+    commit_directory(directory, write)
+
+
+def model_directory(path: Path) -> Path:
+    """`runs/en-de` and `runs/en-de/model` are the same thing."""
+    inner = path / "model"
+    if (inner / "config.json").exists() and not (path / "config.json").exists():
+        return inner
+    if not (path / "config.json").exists():
+        hint = "is its training finished?" if (path / "recipe.toml").exists() else "name a run, or a model directory"
+        raise ArtifactError(f"there is no model in {path}", hint=hint)
+    return path
+
+
+def load_model(path: str | Path, device: torch.device | str = "cpu") -> LoadedModel:
+    """The model of a run, or of a model directory; an ArtifactError says why it is refused."""
+    directory = model_directory(Path(path))
+    manifest = verify_directory(directory)
+    described = read_json_file(directory / "config.json", MAX_CONFIG_BYTES)
+    if described.get("format") != FORMAT:
+        raise ArtifactError(
+            f"{directory / 'config.json'} has format {described.get('format')!r}; this version reads {FORMAT}",
+            hint="use the version of regard that its 'written_by' names",
+        )
+    architecture = described.get("architecture")
+    if not isinstance(architecture, str) or architecture not in MODELS:
+        raise ArtifactError(f"{directory}: no architecture is called {architecture!r}", hint=f"one of {list(MODELS)}")
+    model_type, config_type = MODELS[architecture]
+    try:
+        config = config_type.model_validate(described.get("model"))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ArtifactError(f"{directory / 'config.json'}: model.{where}: {first['msg']}", hint=_AGAIN) from error
+    tokenizers = _read_tokenizers(directory, set(manifest.files))
+    _require_shapes(directory / "model.safetensors", model_type, config, tokenizers)
+    model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
+    load_weights(model, _read_weights(directory / "model.safetensors"))
+    facts = described.get("facts")
+    return LoadedModel(
+        architecture, config, model.to(device).eval(), tokenizers, facts if isinstance(facts, dict) else {}
+    )
+
+
+def _read_tokenizers(directory: Path, names: set[str]) -> TokenizerPair:
+    def read(name: str) -> Tokenizer:
+        return Tokenizer(read_regular_file(directory / name, MAX_TOKENIZER_BYTES))
+
+    if "tokenizer.model" in names:
+        joint = read("tokenizer.model")
+        return TokenizerPair(joint, joint)
+    if {"source.model", "target.model"} <= names:
+        return TokenizerPair(read("source.model"), read("target.model"))
+    raise ArtifactError(f"{directory} has no tokenizer.model", hint=_AGAIN)
+
+
+def _require_shapes(
+    path: Path, model_type: type[Transformer], config: TransformerConfig, tokenizers: TokenizerPair
+) -> None:
+    """Compare what config.json promises with the weights' own index, before any memory is taken for either."""
+    given = _read_header(path)
+    # every layer has weights of its own: without this, building even an empty model could take long
+    if config.n_encoder_layers + config.n_decoder_layers > len(given):
+        raise ArtifactError(f"{path} does not have the layers that config.json says", hint=_AGAIN)
+    with torch.device("meta"):
+        expected = model_type(config, tokenizers.source.size, tokenizers.target.size)
+    try:
+        require_same_form(expected, given)
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: {error.message}", hint=_AGAIN) from error
+
+
+def _read_header(path: Path) -> dict[str, Tensor]:
+    """Names, shapes and types in a safetensors file, as tensors without memory."""
+    types = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
+    with open_regular_file(path) as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > MAX_HEADER_BYTES:
+            raise ArtifactError(f"{path} is not a safetensors file", hint=_AGAIN)
+        raw = file.read(size)
+    try:
+        index = {name: entry for name, entry in json.loads(raw).items() if name != "__metadata__"}
+        return {
+            name: torch.empty(entry["shape"], dtype=types[entry["dtype"]], device="meta")
+            for name, entry in index.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
+        raise ArtifactError(f"{path} is not a safetensors file of weights", hint=_AGAIN) from error
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        weights: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ArtifactError(f"{path} is not a safetensors file: {error}", hint=_AGAIN) from error
+    for name, tensor in weights.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise ArtifactError(f"{path}: {name!r} has values that are not numbers", hint=_AGAIN)
+    return weights

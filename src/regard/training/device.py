@@ -1,0 +1,33 @@
+"""Which processor, with how many threads, at what precision."""
+
+import torch
+
+from regard.errors import RecipeError
+
+
+def choose_device(asked: str | None = None) -> torch.device:
+    """cuda, then mps, then cpu; or the one that was asked for, if it is there."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if asked is None:
+        return torch.device(next(name for name, present in there.items() if present))
+    name = asked.split(":")[0]
+    if name not in there:
+        raise RecipeError(f"no device is called {asked!r}", hint=f"one of {', '.join(there)}")
+    if not there[name]:
+        found = ", ".join(name for name, present in there.items() if present)
+        raise RecipeError(f"this machine has no {asked} that torch can use", hint=f"use one of: {found}")
+    return torch.device(asked)
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """bfloat16 only where the hardware multiplies it: elsewhere it is many times slower than float32."""
+    if precision == "float32":
+        return
+    if device.type == "cuda":
+        fast = torch.cuda.is_bf16_supported(including_emulation=False)
+    elif device.type == "cpu":
+        fast = bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    else:
+        fast = False
+    if not fast:
+        raise RecipeError(f"this {device.type} has no fast bfloat16", hint="set training.precision = 'float32'")

@@ -1,0 +1,72 @@
+"""What is minimised. An objective is (model, batch) → Outcome; the loop never changes for a new one.
+
+B batch, T target, D d_model, N real target symbols
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.data import Batch
+from regard.models import TranslationModel
+from regard.nn import linear_cross_entropy, linear_symmetric_kl
+
+
+class Outcome(NamedTuple):
+    """Sums over the real target symbols of a batch; `loss` carries the gradient."""
+
+    loss: Tensor
+    nll: Tensor
+    n_right: Tensor
+    n_tokens: int
+
+
+Objective = Callable[[TranslationModel, Batch], Outcome]
+
+
+def cross_entropy(smoothing: float = 0.0) -> Objective:
+    """Sections 3.4 and 5.4: the right symbol's cross-entropy, smoothed."""
+
+    def objective(model: TranslationModel, batch: Batch) -> Outcome:
+        hidden, targets = _real(model, batch)
+        scores = linear_cross_entropy(hidden, model.output_weight, targets, smoothing)
+        return Outcome(scores.loss, scores.nll, scores.n_right, len(targets))
+
+    return objective
+
+
+def r_drop(smoothing: float, weight: float) -> Objective:
+    """Two passes under different dropout, and a penalty for disagreeing (Liang et al., 2021).
+
+    Half the sum that their paper writes, so that a weight of 0 is plain cross-entropy at the same rate.
+    """
+
+    def objective(model: TranslationModel, batch: Batch) -> Outcome:
+        twice = Batch(
+            src=batch.src.repeat(2, 1),
+            tgt_in=batch.tgt_in.repeat(2, 1),
+            tgt_out=batch.tgt_out.repeat(2, 1),
+            n_tokens=2 * batch.n_tokens,
+            indices=batch.indices,
+        )
+        hidden, targets = _real(model, twice)  # (2N, D): the second pass stands behind the first
+        scores = linear_cross_entropy(hidden, model.output_weight, targets, smoothing)
+        first, second = hidden.chunk(2)
+        apart = linear_symmetric_kl(first, second, model.output_weight)
+        loss = 0.5 * scores.loss + 0.5 * weight * apart
+        return Outcome(loss, scores.nll / 2, scores.n_right / 2, batch.n_tokens)
+
+    return objective
+
+
+def _real(model: TranslationModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The features and targets of what is not padding: (N, D), (N,)."""
+    # float32: under bfloat16 autocast the softmax over a whole vocabulary would drift
+    hidden = model.features(batch.src, batch.tgt_in).float().flatten(0, 1)  # (B·T, D)
+    targets = batch.tgt_out.flatten()
+    real = targets != model.pad_id
+    return (hidden, targets) if bool(torch.all(real)) else (hidden[real], targets[real])
