@@ -70,8 +70,10 @@ def _saving(final: Path) -> Iterator[Path]:
 def _seal(directory: Path) -> None:
     """Flush every file, then write the manifest, then flush the directories, inner ones first."""
     records = {}
+    mode = directory.stat().st_mode & 0o666  # what the person's umask gives; safetensors makes its files private
     for name in list_files(directory):
         with (directory / name).open("rb", buffering=0) as file:
+            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             records[name] = {"size": os.fstat(file.fileno()).st_size, "sha256": digest}

@@ -1,0 +1,84 @@
+"""Two ways to average weights: over saved checkpoints (section 6.1 of the paper), and over every step (EMA)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+from regard.errors import ArtifactError
+from regard.training.checkpoints import model_tensors, require_alike
+
+
+def average(weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several models' weights, summed in float64; what is not a real number is taken from the last one.
+
+    `average(checkpoint.tensors("model") for checkpoint in checkpoints.last(5))` holds one checkpoint in memory at once.
+    """
+    sums: dict[str, Tensor] = {}
+    latest: Mapping[str, Tensor] = {}
+    n_models = 0
+    for one in weights:
+        if n_models == 0:
+            sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in one.items()}
+        else:
+            require_alike(latest, one)
+        for name, tensor in one.items():
+            sums[name] += tensor
+        latest = one
+        n_models += 1
+    if n_models == 0:
+        raise ArtifactError("there are no weights to average")
+    return {
+        name: (sums[name] / n_models).to(tensor.dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in latest.items()
+    }
+
+
+class EMA:
+    """An exponential moving average of the parameters, which follows the model from step to step.
+
+    The decay grows to its full value as min(decay, (1 + step) / (10 + step)), so that a short run does not end with an
+    average of its random beginning.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        if not 0 <= decay < 1:
+            raise ValueError(f"decay ({decay}) must be at least 0 and below 1")
+        self.decay = decay
+        self._model = model
+        self._live = dict(model.named_parameters())
+        self._shadow = {name: parameter.detach().clone() for name, parameter in self._live.items()}
+
+    def update(self, step: int) -> None:
+        """Follow the model after its step number `step`, counted from 1."""
+        move = get_ema_multi_avg_fn(min(self.decay, (1 + step) / (10 + step)))
+        move(list(self._shadow.values()), list(self._live.values()), step)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The averaged model: the same names as `model_tensors`, with what is not averaged as the model has it now."""
+        return {**model_tensors(self._model), **self._shadow}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The averages by parameter name, for a checkpoint."""
+        return dict(self._shadow)
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from the averages of a checkpoint."""
+        require_alike(self._shadow, tensors)
+        for name, tensor in tensors.items():
+            self._shadow[name].copy_(tensor)
+
+    @contextmanager
+    def swapped_in(self) -> Iterator[None]:
+        """While this lasts, the model itself has the averaged weights, as for a validation. Nothing is copied."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def _swap(self) -> None:
+        for name, parameter in self._live.items():
+            parameter.data, self._shadow[name] = self._shadow[name], parameter.data

@@ -1,0 +1,280 @@
+"""Checkpoints: everything that a run needs to go on as if it had never been interrupted, bit for bit.
+
+    checkpoints/step-00001000/   model.safetensors, optimizer.safetensors, state.json, manifest.json
+
+A checkpoint remembers which checkpoints of its own run lay beside it and how they scored. Rotation asks that memory,
+not the directory: what another run or another person left there is never counted, and never removed.
+"""
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from regard.durable import commit_directory, read_json_file, remove_debris, remove_directory, verify_directory
+from regard.errors import ArtifactError, RunError
+
+STATE_NAME = "state.json"
+STATE_FORMAT = 1
+STATE_MAX_BYTES = 10_000_000
+
+_STEP_NAME = re.compile(r"step-(\d{8,})")
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """One checkpoint of this run: its step, and its validation score if it has one (lower is better)."""
+
+    step: int
+    score: float | None
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A checkpoint that was not resumed from, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A verified checkpoint. `state` is the loop's own; `saved` are those of its run that were there, itself last."""
+
+    path: Path
+    step: int
+    state: Mapping[str, Any]
+    saved: tuple[Saved, ...]
+
+    def tensors(self, stem: str) -> dict[str, Tensor]:
+        """The tensors of `<stem>.safetensors`, in memory of their own."""
+        path = self.path / f"{stem}.safetensors"
+        if not path.is_file():
+            raise ArtifactError(f"{path} is missing")
+        try:
+            # copies, because the file is mapped: rotation could not free its disk space while training goes on
+            return {name: tensor.clone() for name, tensor in load_file(path).items()}
+        except SafetensorError as error:
+            raise ArtifactError(f"{path} is not a safetensors file: {error}") from error
+
+
+class Checkpoints:
+    """The checkpoints of one run: the newest `keep_last` and the best `keep_best` are kept."""
+
+    def __init__(self, directory: Path, *, keep_last: int, keep_best: int) -> None:
+        if keep_last < 1 or keep_best < 0:
+            raise ValueError(f"keep_last ({keep_last}) must be at least 1, keep_best ({keep_best}) at least 0")
+        self.directory = directory
+        self.keep_last = keep_last
+        self.keep_best = keep_best
+        self._saved: tuple[Saved, ...] = ()
+
+    def steps(self) -> list[int]:
+        """The steps that have a directory, good or not, lowest first."""
+        entries = self.directory.iterdir() if self.directory.is_dir() else ()
+        return sorted(int(match[1]) for entry in entries if (match := _STEP_NAME.fullmatch(entry.name)))
+
+    def resume(self, expected: Mapping[str, Any]) -> tuple[Checkpoint | None, list[Skipped]]:
+        """The newest verified checkpoint whose state agrees with `expected`, and the newer ones that were skipped.
+
+        `expected` is what makes it this run, as `{"recipe": hash, "corpus": fingerprint}`. Where there are checkpoints
+        but none can be used, a RunError says why: a run never starts again from nothing by itself.
+        """
+        remove_debris(self.directory)
+        skipped: list[Skipped] = []
+        strange: list[str] = []
+        for step in reversed(self.steps()):
+            name = _step_name(step)
+            try:
+                checkpoint = self.open(step)
+            except ArtifactError as error:
+                skipped.append(Skipped(name, error.message))
+                continue
+            differing = [key for key, value in expected.items() if checkpoint.state.get(key) != value]
+            if not differing:
+                present = set(self.steps())
+                self._saved = tuple(saved for saved in checkpoint.saved if saved.step in present)
+                return checkpoint, skipped
+            strange += differing
+            skipped.append(Skipped(name, f"{checkpoint.path} was made with another {' and '.join(differing)}"))
+        if skipped:
+            raise self._nothing_usable(skipped, strange)
+        return None, []
+
+    def open(self, step: int) -> Checkpoint:
+        """The checkpoint of that step, every byte verified; an ArtifactError says what is wrong with it."""
+        path = self.directory / _step_name(step)
+        if path.is_symlink():
+            raise ArtifactError(f"{path} is a symbolic link")
+        verify_directory(path)
+        content = read_json_file(path / STATE_NAME, STATE_MAX_BYTES)
+        if content.get("format") != STATE_FORMAT:
+            raise ArtifactError(f"{path / STATE_NAME} has a format that this version does not read")
+        try:
+            saved = tuple(Saved(int(at), score) for at, score in content["saved"])
+            state = dict(content["state"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactError(f"{path / STATE_NAME} is not the state of a checkpoint") from error
+        if not saved or saved[-1].step != step:
+            raise ArtifactError(f"{path} is not of the step in its name")
+        return Checkpoint(path, step, state, saved)
+
+    def save(
+        self,
+        step: int,
+        tensors: Mapping[str, Mapping[str, Tensor]],
+        state: Mapping[str, Any],
+        score: float | None = None,
+    ) -> Path:
+        """Save `<stem>.safetensors` for each of `tensors`, and the JSON-able `state`; then remove what is not kept.
+
+        `score` is what this step reached in validation, lower is better. A RunError leaves all that was there before.
+        """
+        score = score if score is not None and math.isfinite(score) else None
+        saved = (*(one for one in self._saved if one.step != step), Saved(step, score))
+        content = {"format": STATE_FORMAT, "saved": [[one.step, one.score] for one in saved], "state": state}
+        text = json.dumps(content, allow_nan=False, indent=1)
+
+        def write(aside: Path) -> None:
+            for stem, named in tensors.items():
+                _write_tensors(aside / f"{stem}.safetensors", named)
+            (aside / STATE_NAME).write_text(text, encoding="utf-8")
+
+        path = self.directory / _step_name(step)
+        commit_directory(path, write)
+        self._saved = saved
+        self._rotate()
+        return path
+
+    def last(self, n: int) -> list[Checkpoint]:
+        """The newest n of this run, verified, oldest first."""
+        return [self.open(one.step) for one in self._saved[-n:]]
+
+    def best(self, n: int) -> list[Checkpoint]:
+        """The n of this run with the best scores, verified, best first."""
+        return [self.open(one.step) for one in self._ranked()[:n]]
+
+    def bytes_needed(self, model: nn.Module, n_copies: int) -> int:
+        """Disk space still to be taken: `n_copies` of the weights each (3 with Adam, 4 with EMA too), and one aside."""
+        n_more = self.keep_last + self.keep_best + 1 - len(self.steps())
+        return max(n_more, 1) * n_copies * sum(tensor.nbytes for tensor in model_tensors(model).values())
+
+    def _ranked(self) -> list[Saved]:
+        scored = [(one.score, one.step, one) for one in self._saved if one.score is not None]
+        return [one for _, _, one in sorted(scored, key=lambda entry: entry[:2])]
+
+    def _rotate(self) -> None:
+        kept = {*self._saved[-self.keep_last :], *self._ranked()[: self.keep_best]}
+        for one in self._saved:
+            path = self.directory / _step_name(one.step)
+            if one not in kept and path.exists():
+                remove_directory(path)
+        self._saved = tuple(one for one in self._saved if one in kept)
+
+    def _nothing_usable(self, skipped: list[Skipped], strange: list[str]) -> RunError:
+        if strange:
+            what = " and ".join(dict.fromkeys(strange))
+            return RunError(
+                f"{self.directory} was made with another {what}",
+                hint=f"go on with the {what} as before, or train in another directory",
+            )
+        return RunError(
+            f"none of the {len(skipped)} checkpoints in {self.directory} can be used: {skipped[0].reason}",
+            hint="bring back a good copy of one, or remove them all to start from nothing",
+        )
+
+
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """All that the model's state consists of, by name; tied weights once, under their first name. Not copied."""
+    names: dict[int, str] = {}
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if names.setdefault(id(tensor), name) == name:
+            tensors[name] = tensor.detach()
+    return tensors
+
+
+def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Give the model exactly these values; names, shapes and types must all agree."""
+    own = model_tensors(model)
+    require_alike(own, tensors)
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
+
+
+def require_alike(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+    """Refuse tensors whose names, shapes or types are not those of `own`."""
+    if missing := own.keys() - given.keys():
+        raise ArtifactError(f"the weights lack {len(missing)} tensors of this model, {min(missing)!r} for one")
+    if extra := given.keys() - own.keys():
+        raise ArtifactError(f"the weights have {len(extra)} tensors that this model lacks, {min(extra)!r} for one")
+    for name, tensor in given.items():
+        _require_same_form(name, own[name], tensor)
+
+
+def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """What the optimiser remembers, as `exp_avg/<parameter>`. Rates are not in it: they follow from the step."""
+    return {
+        f"{key}/{name}": value
+        for name, parameter in _optimised(optimizer, model)
+        for key, value in optimizer.state.get(parameter, {}).items()
+        if isinstance(value, Tensor)
+    }
+
+
+def load_optimizer_tensors(optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Make the optimiser remember exactly this; for each parameter it must be all that is remembered, or nothing."""
+    places = {name: (index, parameter) for index, (name, parameter) in enumerate(_optimised(optimizer, model))}
+    state: dict[int, dict[str, Tensor]] = {}
+    for full_name, tensor in tensors.items():
+        key, _, name = full_name.partition("/")
+        if name not in places:
+            raise ArtifactError(f"the optimiser's state has {full_name!r}, which belongs to no parameter of this model")
+        index, parameter = places[name]
+        if tensor.dim() > 0:  # Adam's count of steps has no dimension
+            _require_same_form(full_name, parameter, tensor)
+            # laid out in memory as the parameter is: fused Adam walks through both side by side, whatever their strides
+            tensor = torch.empty_like(parameter, requires_grad=False).copy_(tensor)
+        state.setdefault(index, {})[key] = tensor
+    if len({frozenset(remembered) for remembered in state.values()}) > 1:
+        raise ArtifactError("the optimiser's state is incomplete: it has less for some parameters than for others")
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _optimised(optimizer: Optimizer, model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """The optimiser's parameters in its own order, with the names that the model gives them."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return [(names[id(parameter)], parameter) for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _require_same_form(name: str, own: Tensor, given: Tensor) -> None:
+    if own.shape != given.shape or own.dtype != given.dtype:
+        raise ArtifactError(
+            f"{name!r} is {given.dtype} of {tuple(given.shape)}, this model has {own.dtype} of {tuple(own.shape)}"
+        )
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    try:
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        if (match := _SYSTEM_ERROR.search(str(error))) is None:
+            raise
+        code = int(match[1])  # a full disk should look like one, whoever met it
+        raise OSError(code, os.strerror(code), str(path)) from error
+
+
+def _step_name(step: int) -> str:
+    return f"step-{step:08d}"

@@ -1,0 +1,124 @@
+"""Averages of weights equal their definition, and come back from a checkpoint to the bit."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ArtifactError
+from regard.training.averaging import EMA, average
+from regard.training.checkpoints import Checkpoints, load_model_tensors, model_tensors
+
+
+class Net(nn.Module):
+    """Two layers with one weight between them, and something that is counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+        self.norm = nn.BatchNorm1d(4)
+
+
+def model(seed: int) -> Net:
+    torch.manual_seed(seed)
+    return Net()
+
+
+def test_the_average_is_the_mean_in_double_precision() -> None:
+    several = [model_tensors(model(seed)) for seed in range(7)]
+    mean = average(several)
+    assert mean.keys() == several[0].keys()
+    for name, tensor in several[0].items():
+        assert mean[name].dtype == tensor.dtype
+        exact = torch.stack([one[name].double() for one in several]).mean(0).to(tensor.dtype)
+        assert torch.equal(mean[name], exact)
+
+
+def test_the_average_of_one_is_itself_in_every_type() -> None:
+    one = {"half": torch.randn(9).bfloat16(), "single": torch.randn(9), "count": torch.tensor(2**60 + 1)}
+    assert all(torch.equal(average([one])[name], tensor) for name, tensor in one.items())
+
+
+def test_checkpoints_are_averaged_one_at_a_time(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep_last=3, keep_best=0)
+    for seed in range(3):
+        checkpoints.save(seed, {"model": model_tensors(model(seed))}, {})
+    mean = average(checkpoint.tensors("model") for checkpoint in checkpoints.last(2))
+    fresh = model(9)
+    load_model_tensors(fresh, mean)
+    expected = (model(1).first.weight.double() + model(2).first.weight.double()) / 2
+    assert torch.equal(fresh.first.weight, expected.float())
+
+
+def test_different_models_are_not_averaged() -> None:
+    one = model_tensors(model(1))
+    with pytest.raises(ArtifactError, match="no weights"):
+        average([])
+    for other in ({**one, "more": torch.zeros(1)}, {**one, "first.weight": torch.zeros(4, 1)}, {}):
+        with pytest.raises(ArtifactError):
+            average([one, other])
+
+
+def steps_of(net: nn.Module, n_steps: int) -> Iterator[int]:
+    for step in range(1, n_steps + 1):
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.mul_(0.9).add_(step)
+        yield step
+
+
+def test_ema_equals_its_definition() -> None:
+    net = model(1)
+    ema = EMA(net, decay=0.6)
+    expected = {name: parameter.detach().double() for name, parameter in net.named_parameters()}
+    for step in steps_of(net, 20):
+        ema.update(step)
+        decay = min(0.6, (1 + step) / (10 + step))
+        for name, parameter in net.named_parameters():
+            expected[name] = decay * expected[name] + (1 - decay) * parameter.detach().double()
+    for name, tensor in ema.tensors().items():
+        torch.testing.assert_close(tensor.double(), expected[name], rtol=1e-5, atol=1e-5)
+
+
+def test_ema_goes_on_from_a_checkpoint_to_the_bit() -> None:
+    net, again = model(1), model(1)
+    ema = EMA(net, decay=0.99)
+    for step in steps_of(net, 10):
+        ema.update(step)
+        if step == 5:
+            halfway: dict[str, Tensor] = {name: tensor.clone() for name, tensor in ema.tensors().items()}
+    for step in steps_of(again, 10):
+        if step == 5:
+            resumed = EMA(again, decay=0.99)
+            resumed.load_tensors(halfway)
+        elif step > 5:
+            resumed.update(step)
+    assert all(torch.equal(ema.tensors()[name], tensor) for name, tensor in resumed.tensors().items())
+
+
+def test_ema_weights_fit_the_model_and_swapping_restores_it() -> None:
+    net = model(1)
+    ema = EMA(net, decay=0.9)
+    for step in steps_of(net, 3):
+        ema.update(step)
+    before = {name: tensor.clone() for name, tensor in model_tensors(net).items()}
+    averaged = {name: tensor.clone() for name, tensor in ema.weights().items()}
+    fresh = model(2)
+    load_model_tensors(fresh, averaged)
+    with pytest.raises(RuntimeError), ema.swapped_in():
+        assert all(torch.equal(averaged[name], tensor) for name, tensor in model_tensors(net).items())
+        assert net.second.weight is net.first.weight
+        raise RuntimeError
+    assert all(torch.equal(before[name], tensor) for name, tensor in model_tensors(net).items())
+    assert all(torch.equal(averaged[name], tensor) for name, tensor in ema.weights().items())
+
+
+def test_ema_refuses_another_models_averages() -> None:
+    with pytest.raises(ArtifactError):
+        EMA(model(1), decay=0.9).load_tensors({})
+    with pytest.raises(ValueError, match="decay"):
+        EMA(model(1), decay=1.0)

@@ -1,0 +1,95 @@
+"""Every line of a journal is an event, whatever happened to its writers."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from regard.errors import ArtifactError, RunError
+from regard.training.journal import Journal, events
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.jsonl"
+
+
+def test_events_come_back_in_order_with_their_time(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.record("resume", step=3, skipped=["step-00000004"], flush=True)
+        journal.record("step", step=4, loss=0.1 + 0.2, sample="Ein Hund läuft.\n\u2028")
+    first, second = events(path)
+    assert (first["event"], first["step"], first["skipped"]) == ("resume", 3, ["step-00000004"])
+    assert (second["loss"], second["sample"]) == (0.1 + 0.2, "Ein Hund läuft.\n\u2028")
+    assert second["at"].endswith("+00:00")
+
+
+def test_an_event_can_be_read_before_the_journal_is_closed(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.record("step", step=1)
+        assert [event["step"] for event in events(path)] == [1]
+
+
+def test_what_json_can_not_say_is_written_as_words(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.record("step", loss=float("nan"), rates=(float("inf"), {"deep": -float("inf")}), text="\udc80")
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    event = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    assert (event["loss"], event["rates"]) == ("nan", ["inf", {"deep": "-inf"}])
+
+
+def test_a_line_torn_anywhere_is_passed_over_and_then_mended(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.record("step", step=1)
+        journal.record("step", step=2, text="x" * 10_000)
+    whole = path.read_bytes()
+    second = whole.index(b"\n") + 1
+    for cut in (0, 1, second - 1, second, second + 1, second + 5000, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        before = [event["step"] for event in events(path)]
+        assert before == ([1] if cut >= second else [])
+        with Journal(path) as journal:
+            journal.record("step", step=3)
+        assert [event["step"] for event in events(path)] == [*before, 3]
+
+
+def test_a_bad_line_in_the_middle_is_named(path: Path) -> None:
+    for bad in (b"{", b"[]", b"\xff", b"[" * 100_000):
+        path.write_bytes(b'{"event": "step"}\n' + bad + b"\n")
+        with pytest.raises(RunError, match=r"journal\.jsonl:2 is not an event"):
+            list(events(path))
+
+
+def test_a_journal_that_is_no_plain_file_is_refused(path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(ArtifactError, match="FIFO"):
+        list(events(path))
+
+
+def test_a_full_disk_stops_the_run_in_words_and_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) <= 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, data[:20])
+
+    with Journal(path) as journal:
+        journal.record("step", step=1)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", half)
+            with pytest.raises(RunError, match=r"could not write .*journal\.jsonl: no space left on device; hint"):
+                journal.record("step", step=2)
+        assert path.read_bytes().endswith(b"}\n")
+        journal.record("step", step=3)
+    assert [event["step"] for event in events(path)] == [1, 3]
+
+
+def test_a_journal_that_can_not_be_opened_is_told_in_words(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="could not write"):
+        Journal(tmp_path / "nowhere" / "journal.jsonl")
