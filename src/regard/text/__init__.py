@@ -1,1 +1,58 @@
-"""Text ↔ ids: reading lines, normalising, sub-words, the data doctor. Never imports torch."""
+"""Text to ids and back: reading lines, normalising, sub-words, and the data doctor. Never imports torch.
+
+Names are resolved when first used: reading a file loads neither SentencePiece nor NumPy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from regard.text.normalise import normalise  # light, and named as its module: bound before anything can shadow it
+
+if TYPE_CHECKING:
+    from regard.text.corpus import Corpus as Corpus
+    from regard.text.corpus import count_pairs as count_pairs
+    from regard.text.corpus import fingerprint as fingerprint
+    from regard.text.corpus import held_out_share as held_out_share
+    from regard.text.corpus import is_held_out as is_held_out
+    from regard.text.corpus import marked_pairs as marked_pairs
+    from regard.text.doctor import examine as examine
+    from regard.text.findings import Finding as Finding
+    from regard.text.findings import Report as Report
+    from regard.text.lines import ReadNotes as ReadNotes
+    from regard.text.lines import read_lines as read_lines
+    from regard.text.lines import read_marked as read_marked
+    from regard.text.tokenizer import Tokenizer as Tokenizer
+    from regard.text.tokenizer import TokenizerPair as TokenizerPair
+    from regard.text.vocabulary import choose_vocab_size as choose_vocab_size
+    from regard.text.vocabulary import train_tokenizer as train_tokenizer
+
+_HOME = {
+    "Corpus": "corpus",
+    "Finding": "findings",
+    "ReadNotes": "lines",
+    "Report": "findings",
+    "Tokenizer": "tokenizer",
+    "TokenizerPair": "tokenizer",
+    "choose_vocab_size": "vocabulary",
+    "count_pairs": "corpus",
+    "examine": "doctor",
+    "fingerprint": "corpus",
+    "held_out_share": "corpus",
+    "is_held_out": "corpus",
+    "marked_pairs": "corpus",
+    "read_lines": "lines",
+    "read_marked": "lines",
+    "train_tokenizer": "vocabulary",
+}
+
+__all__ = sorted([*_HOME, normalise.__name__])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"regard.text.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

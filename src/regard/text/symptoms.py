@@ -148,7 +148,9 @@ def duplicates(what: str, count: int, n_pairs: int) -> Iterator[Finding]:
         share = count / n_pairs
         severity: Severity = "warning" if what == "pairs" and share > 0.1 else "note"
         advice = "repeated lines count more in training; remove them unless that is meant"
-        yield Finding(f"duplicate-{what}", severity, count, (), f"{count:,} {what} seen before ({share:.1%})", advice)
+        yield Finding(
+            f"duplicate-{what}", severity, count, (), f"{_many(count, what)} seen before ({share:.1%})", advice
+        )
 
 
 def ratio_outliers(ratios: NDArray[np.float64], lines: NDArray[np.int64]) -> Iterator[Finding]:
@@ -161,7 +163,7 @@ def ratio_outliers(ratios: NDArray[np.float64], lines: NDArray[np.int64]) -> Ite
     odd = lines[(np.abs(logs - middle) > max(6 * spread, np.log(2.5))) & (lines > 0)]
     if len(odd):
         severity: Severity = "warning" if len(odd) > 0.02 * len(ratios) else "note"
-        message = f"{len(odd):,} pairs whose lengths do not fit (usual target/source: {np.exp(middle):.2f})"
+        message = f"{_many(len(odd), 'pairs')} whose lengths do not fit (usual target/source: {np.exp(middle):.2f})"
         first = tuple(int(line) for line in odd[:MAX_EXAMPLES])
         yield Finding(
             "length-ratio", severity, len(odd), first, message, "look at them: often wrong or missing translations"
@@ -203,4 +205,8 @@ def _slip_message(slip: Slip, names: Sequence[str]) -> str:
 
 
 def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count:,} lines"
+    return _many(count, "lines")
+
+
+def _many(count: int, plural: str) -> str:
+    return f"1 {plural.removesuffix('s')}" if count == 1 else f"{count:,} {plural}"

@@ -1,0 +1,179 @@
+"""The data doctor: finds what is wrong, where it is, and nothing else."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from regard.text.alignment_slip import SideFeatures, align
+from regard.text.corpus import Corpus
+from regard.text.doctor import examine
+from regard.text.findings import Finding, Report
+
+
+def language(n: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Sentences in two invented languages that share only numbers and a few names."""
+    rng = random.Random(seed)
+    letters = "abcdefghijklmnoprstuvwz"
+    words = [
+        ("".join(rng.choices(letters, k=rng.randint(2, 9))), "".join(rng.choices(letters, k=6))) for _ in range(400)
+    ]
+    source, target = [], []
+    for _ in range(n):
+        picked = rng.choices(words, k=rng.randint(3, 14))
+        extra = [str(rng.randint(1, 999))] if rng.random() < 0.3 else ["Anna"] if rng.random() < 0.2 else []
+        source.append(" ".join([a for a, _ in picked] + extra))
+        target.append(" ".join(extra + [b for _, b in reversed(picked)]))
+    return source, target
+
+
+def run(tmp_path: Path, source: list[str] | bytes, target: list[str] | bytes, **options: object) -> Report:
+    for name, lines in (("s", source), ("t", target)):
+        data = lines if isinstance(lines, bytes) else "".join(line + "\n" for line in lines).encode()
+        (tmp_path / name).write_bytes(data)
+    return examine(Corpus(source=tmp_path / "s", target=tmp_path / "t"), **options)  # type: ignore[arg-type]
+
+
+def only(report: Report, kind: str) -> Finding:
+    found = [finding for finding in report.findings if finding.kind == kind]
+    assert len(found) == 1, [finding.message for finding in report.findings]
+    return found[0]
+
+
+def test_good_text_has_no_findings(tmp_path: Path) -> None:
+    report = run(tmp_path, *language(1500))
+    assert report.findings == ()
+    assert not report.spoils
+    assert report.n_pairs == report.source.n_lines == 1500
+    assert 3 <= report.source.words.median <= report.source.words.p95 <= report.source.words.max <= 15
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("n", [70, 300, 2000])
+def test_good_text_never_slips(seed: int, n: int) -> None:
+    assert slips(*language(n, seed)) == []
+
+
+def slips(source: list[str], target: list[str]) -> list[tuple[int, int | None, int | None]]:
+    sides = SideFeatures(), SideFeatures()
+    for side, lines in zip(sides, (source, target), strict=True):
+        for line in lines:
+            side.add(line)
+    alignment = align(*sides)
+    assert alignment is not None
+    return [(slip.line, slip.offset, slip.until) for slip in alignment.slips]
+
+
+@pytest.mark.parametrize("at", [150, 1000, 1850])
+@pytest.mark.parametrize("n_lost", [1, 3])
+def test_a_lost_line_is_found_near_its_place(at: int, n_lost: int) -> None:
+    source, target = language(2000)
+    [(line, offset, until)] = slips(source, target[:at] + target[at + n_lost :])
+    assert abs(line - at) <= 50
+    assert (offset, until) == (-n_lost, None)
+    [(line, offset, until)] = slips(source[:at] + source[at + n_lost :], target)
+    assert abs(line - at) <= 50
+    assert (offset, until) == (n_lost, None)
+
+
+def test_a_slip_that_ends_again_is_found_with_both_ends() -> None:
+    source, target = language(2000)
+    [(line, offset, until)] = slips(source[:500] + source[501:], target[:1200] + target[1201:])
+    assert abs(line - 500) <= 50
+    assert offset == 1
+    assert until is not None and abs(until - 1200) <= 50
+
+
+def test_a_jump_too_far_to_follow_is_still_found() -> None:
+    source, target = language(3000)
+    [(line, offset, _)] = slips(source, target[:1500] + target[1560:])
+    assert abs(line - 1500) <= 50
+    assert offset is None
+
+
+def test_files_sorted_by_length_do_not_slip() -> None:
+    source, target = language(2000)
+    order = sorted(range(2000), key=lambda i: len(source[i]))
+    assert slips([source[i] for i in order], [target[i] for i in order]) == []
+
+
+def test_a_slip_spoils_and_says_which_file_is_short(tmp_path: Path) -> None:
+    source, target = language(1200)
+    report = run(tmp_path, source, target[:600] + target[601:])
+    assert report.spoils
+    assert "/t has 1 line too few" in only(report, "slip").message
+    assert "1200 lines" in only(report, "unequal-counts").message
+
+
+def test_files_that_are_strangers_are_noticed(tmp_path: Path) -> None:
+    assert only(run(tmp_path, language(1000, 1)[0], language(1000, 2)[1]), "unrelated").severity == "warning"
+
+
+def test_blank_equal_and_repeated_lines_are_counted(tmp_path: Path) -> None:
+    source, target = language(1000)
+    source[10] = target[20] = target[21] = " "
+    target[30] = source[30].upper()
+    source += source[100:105]
+    target += target[100:105]
+    report = run(tmp_path, source, target)
+    assert only(report, "one-side-blank").lines == (11, 21, 22)
+    assert (report.source.n_blank, report.target.n_blank) == (1, 2)
+    assert only(report, "source-equals-target").lines == (31,)
+    assert only(report, "duplicate-pairs").count == 5
+    assert not report.spoils
+
+
+def test_a_copy_of_the_source_spoils(tmp_path: Path) -> None:
+    source, _ = language(500)
+    assert only(run(tmp_path, source, source), "source-equals-target").severity == "spoils"
+
+
+def test_odd_characters_and_line_ends_are_named(tmp_path: Path) -> None:
+    source, target = language(300)
+    source[4] += " \u2028x"
+    target[6] += " f\u00c3\u00bcr"
+    target[7] += "\ufffd"
+    lines = "\r\n".join(source).encode()
+    report = run(tmp_path, b"\xef\xbb\xbf" + lines, target)
+    kinds = {(finding.kind, finding.lines) for finding in report.findings}
+    assert {("odd-characters", (5,)), ("odd-characters", (7,)), ("odd-characters", (8,)), ("bom", (1,))} <= kinds
+    assert only(report, "crlf").count == 299
+    assert not report.spoils
+
+
+def test_invalid_text_spoils_and_names_its_line(tmp_path: Path) -> None:
+    source, target = language(100)
+    data = "\n".join(source).encode().replace(b"\n", b"\xff\n", 1)
+    finding = only(run(tmp_path, data, target), "invalid-text")
+    assert (finding.severity, finding.lines) == ("spoils", (1,))
+
+
+def test_empty_files_and_wrong_tabs_spoil(tmp_path: Path) -> None:
+    assert only(run(tmp_path, [], []), "empty").severity == "spoils"
+    (tmp_path / "p.tsv").write_text("a\tb\nno tab\nc\td\n")
+    report = examine(Corpus(tsv=tmp_path / "p.tsv"))
+    assert only(report, "tabs").lines == (2,)
+    assert report.n_pairs == 2
+
+
+def test_lengths_that_do_not_fit_are_shown(tmp_path: Path) -> None:
+    source, target = language(500)
+    target[77] = "x" * 900
+    assert 78 in only(run(tmp_path, source, target), "length-ratio").lines
+
+
+def test_lines_of_a_test_set_are_found_in_training(tmp_path: Path) -> None:
+    source, target = language(500)
+    test = tmp_path / "test"
+    test.write_text("".join(f"{line}\n" for line in [*language(100, 5)[0], f"  {source[9].upper()}", target[3]]))
+    finding = only(run(tmp_path, source, target, against=[test]), "leak")
+    assert (finding.count, finding.severity) == (1, "warning")
+    assert only(run(tmp_path, source, target, against=[tmp_path / "s"]), "leak").severity == "spoils"
+
+
+def test_the_report_is_json_and_progress_is_told(tmp_path: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+    report = run(tmp_path, *language(2500), progress=lambda done, total: seen.append((done, total)))
+    assert json.loads(json.dumps(report.to_dict()))["n_pairs"] == 2500
+    assert len(seen) == 2 and seen[-1][0] == seen[-1][1]

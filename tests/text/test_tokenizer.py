@@ -1,0 +1,179 @@
+"""Text to ids and back: nothing is lost, nothing is left to chance."""
+
+import hashlib
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.errors import ArtifactError, DataError
+from regard.text.normalise import normalise
+from regard.text.tokenizer import Tokenizer, TokenizerPair
+from regard.text.vocabulary import choose_vocab_size, train_tokenizer
+
+SYLLABLES = [
+    "the",
+    "ca",
+    "t",
+    "dog",
+    "stre",
+    "et",
+    "ani",
+    "mal",
+    "cro",
+    "ss",
+    "ed",
+    "tir",
+    "wi",
+    "de",
+    "Ka",
+    "tze",
+    "ü",
+    "ße",
+]
+
+
+def make_lines(n: int = 600) -> list[str]:
+    rng = random.Random(1)
+    words = ["the", "cat", *("".join(rng.choices(SYLLABLES, k=rng.randint(1, 4))) for _ in range(300))]
+    return [" ".join(rng.choices(words, k=rng.randint(2, 9))) + "." for _ in range(n)]
+
+
+LINES = make_lines()
+TOKENIZERS = {
+    kind: Tokenizer(train_tokenizer(LINES, size=420, kind=kind, tags=["de", "fr"]))  # type: ignore[arg-type]
+    for kind in ("bpe", "unigram")
+}
+each_kind = pytest.mark.parametrize("kind", ["bpe", "unigram"])
+marks = st.sampled_from([*"ab \u2581<>/\ufdd0\n", "<s>", "</s>", "<0x41>", ">>de<<"])
+any_text = st.text(st.characters()) | st.lists(marks).map("".join)
+
+
+@each_kind
+@settings(deadline=None)
+@given(text=any_text)
+def test_any_text_comes_back_normalised_and_otherwise_whole(kind: str, text: str) -> None:
+    tokenizer = TOKENIZERS[kind]
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == normalise(text)
+    assert ids == tokenizer.encode_many([text])[0]
+    assert not set(ids) & {tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id}
+
+
+@each_kind
+@settings(deadline=None)
+@given(data=st.data())
+def test_any_ids_decode_to_one_line(kind: str, data: st.DataObject) -> None:
+    tokenizer = TOKENIZERS[kind]
+    ids = data.draw(st.lists(st.integers(0, tokenizer.size - 1), max_size=30))
+    assert "\n" not in tokenizer.decode(ids)
+
+
+@each_kind
+def test_the_same_lines_give_the_same_bytes(kind: str) -> None:
+    again = train_tokenizer(iter(LINES), size=420, kind=kind, tags=["de", "fr"])  # type: ignore[arg-type]
+    assert again == TOKENIZERS[kind].to_bytes()
+
+
+def test_a_tag_is_one_id_in_front_and_no_text_can_forge_it() -> None:
+    tokenizer = TOKENIZERS["bpe"]
+    assert tokenizer.tags == ("de", "fr")
+    assert tokenizer.pieces("the cat", tag="de")[0] == ">>de<<"
+    assert tokenizer.encode("the cat", tag="de")[1:] == tokenizer.encode("the cat")
+    assert tokenizer.encode("x", tag="de")[0] not in tokenizer.encode(">>de<< x")
+    assert tokenizer.decode(tokenizer.encode("the cat", tag="de")) == "the cat"
+    with pytest.raises(DataError, match="'xx'"):
+        tokenizer.encode("the cat", tag="xx")
+
+
+@each_kind
+def test_sampling_cuts_differently_but_says_the_same(kind: str) -> None:
+    tokenizer = TOKENIZERS[kind]
+    lines = [*LINES[:50], "한국어 ▁ 👍", ""]
+    sequences = [[*ids, tokenizer.eos_id] for ids in tokenizer.encode_many(lines, tag="fr")]
+    sampled = tokenizer.sample_many(sequences, 0.2, seed=3)
+    assert sampled == tokenizer.sample_many(sequences, 0.2, seed=3)
+    assert sampled != tokenizer.sample_many(sequences, 0.2, seed=4)
+    assert sampled != sequences
+    assert [tokenizer.decode(ids) for ids in sampled] == [normalise(line) for line in lines]
+    assert all(new[0] == old[0] and new[-1] == old[-1] for new, old in zip(sampled, sequences, strict=True))
+
+
+def test_dropout_of_zero_is_the_usual_cut_and_of_one_is_letters() -> None:
+    tokenizer = TOKENIZERS["bpe"]
+    sequences = tokenizer.encode_many(LINES[:100])
+    assert tokenizer.sample_many(sequences, 0.0, seed=1) == sequences
+    letters = tokenizer.sample_many(sequences[:1], 1.0, seed=1)[0]
+    assert len(letters) == len(LINES[0]) + 1
+
+
+def test_unigram_sampling_follows_the_best_cut_when_it_is_sharp() -> None:
+    tokenizer = TOKENIZERS["unigram"]
+    sequences = tokenizer.encode_many(LINES[:50])
+    same = sum(a == b for a, b in zip(tokenizer.sample_many(sequences, 50.0, seed=1), sequences, strict=True))
+    assert same >= 48
+
+
+@each_kind
+def test_sampling_is_the_same_in_another_process(kind: str, tmp_path: Path) -> None:
+    tokenizer = TOKENIZERS[kind]
+    model = tmp_path / "tokenizer.model"
+    model.write_bytes(tokenizer.to_bytes())
+    program = (
+        "import sys, hashlib; from pathlib import Path; from regard.text.tokenizer import Tokenizer\n"
+        "t = Tokenizer(Path(sys.argv[1]).read_bytes())\n"
+        "print(hashlib.sha256(repr(t.sample_many([t.encode(sys.argv[2])] * 20, 0.3, 9)).encode()).hexdigest())"
+    )
+    there = subprocess.run([sys.executable, "-c", program, str(model), LINES[0]], capture_output=True, text=True)
+    here = tokenizer.sample_many([tokenizer.encode(LINES[0])] * 20, 0.3, 9)
+    assert there.stdout.strip() == hashlib.sha256(repr(here).encode()).hexdigest(), there.stderr
+
+
+def test_threads_may_share_a_tokenizer() -> None:
+    tokenizer = Tokenizer(TOKENIZERS["bpe"].to_bytes())
+    expected = [TOKENIZERS["bpe"].encode(line) for line in LINES]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(tokenizer.encode, LINES)) == expected
+
+
+def test_damaged_models_are_refused() -> None:
+    model = TOKENIZERS["bpe"].to_bytes()
+    for bad in (b"", b"junk", model[: len(model) // 2], b"\x00" * 50):
+        with pytest.raises(ArtifactError):
+            Tokenizer(bad)
+
+
+def test_a_size_that_is_too_large_shrinks_and_one_too_small_is_refused() -> None:
+    assert Tokenizer(train_tokenizer(["1 2 3", "3 2 1"], size=30_000)).size < 300
+    with pytest.raises(DataError, match="too small"):
+        train_tokenizer(LINES, size=100)
+
+
+@pytest.mark.parametrize("lines", [[], ["", "  ", "\u2028"]])
+def test_no_text_is_a_clear_error(lines: list[str]) -> None:
+    with pytest.raises(DataError, match="no text"):
+        train_tokenizer(lines)
+
+
+def test_training_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+    train_tokenizer(LINES[:100])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_chosen_size_grows_with_the_corpus() -> None:
+    sizes = [choose_vocab_size(n) for n in range(0, 10_000_000, 5_003)]
+    assert sizes == sorted(sizes)
+    assert choose_vocab_size(2 * 29_000) == 8_000
+    assert 10_000 <= choose_vocab_size(2 * 165_000) <= 12_000
+    assert choose_vocab_size(2 * 4_500_000) == 37_000
+
+
+def test_a_pair_is_joint_when_both_are_one() -> None:
+    one, other = TOKENIZERS["bpe"], TOKENIZERS["unigram"]
+    assert TokenizerPair(one, one).joint
+    assert not TokenizerPair(one, other).joint
