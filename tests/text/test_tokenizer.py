@@ -148,6 +148,23 @@ def test_damaged_models_are_refused() -> None:
             Tokenizer(bad)
 
 
+def test_a_model_with_flipped_bytes_is_refused_or_works() -> None:
+    model, rng = TOKENIZERS["bpe"].to_bytes(), random.Random(5)
+    n_refused = 0
+    for _ in range(150):
+        damaged = bytearray(model)
+        for _ in range(rng.choice([1, 3, 20])):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        try:
+            tokenizer = Tokenizer(bytes(damaged))
+        except ArtifactError:
+            n_refused += 1
+            continue
+        tokenizer.decode(range(tokenizer.size))
+        tokenizer.decode(tokenizer.encode(LINES[0]))
+    assert n_refused > 0
+
+
 def test_a_size_that_is_too_large_shrinks_and_one_too_small_is_refused() -> None:
     assert Tokenizer(train_tokenizer(["1 2 3", "3 2 1"], size=30_000)).size < 300
     with pytest.raises(DataError, match="too small"):

@@ -158,3 +158,8 @@ def _verify(processor: "sentencepiece.SentencePieceProcessor") -> None:
     bytes_found = {processor.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)}
     if len(bytes_found) != 256 or not all(processor.is_byte(i) for i in bytes_found):
         raise ArtifactError("the tokenizer has no piece for every byte", hint=_REFUSED)
+    try:
+        processor.id_to_piece(list(range(size)))
+        processor.decode([UNK_ID])
+    except UnicodeDecodeError as error:
+        raise ArtifactError("the tokenizer has pieces that are not valid UTF-8", hint=_REFUSED) from error
