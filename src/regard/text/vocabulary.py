@@ -74,29 +74,34 @@ def train_tokenizer(
     # An alphabet is covered whole. Of thousands of characters the rarest are left to be written as bytes.
     coverage = 1.0 if len(characters) <= 300 else 0.9995
     wanted = size if size is not None else max(choose_vocab_size(n_lines), _room_for(characters, coverage, len(tags)))
-    writer = io.BytesIO()
+    tag_pieces = [tag_piece(tag) for tag in tags]
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sample),
-            model_writer=writer,
-            vocab_size=wanted,
-            model_type=kind,
-            hard_vocab_limit=False,
-            byte_fallback=True,
-            character_coverage=coverage,
-            normalization_rule_name="identity",  # normalise() has run, and what goes in must come out
-            remove_extra_whitespaces=False,
-            pad_id=PAD_ID,
-            unk_id=UNK_ID,
-            bos_id=BOS_ID,
-            eos_id=EOS_ID,
-            control_symbols=[tag_piece(tag) for tag in tags],  # unlike user-defined ones, no text can forge them
-            max_sentence_length=4 * _MAX_LINE_CHARACTERS,
-            num_threads=2,  # written into the model, so it must not follow the machine
-            minloglevel=3,
-        )
+        return _train(sample, wanted, kind, coverage, tag_pieces)
     except RuntimeError as error:
         raise _in_words(error, wanted) from error
+
+
+def _train(sample: list[str], size: int, kind: Kind, coverage: float, tag_pieces: list[str]) -> bytes:
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sample),
+        model_writer=writer,
+        vocab_size=size,
+        model_type=kind,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        character_coverage=coverage,
+        normalization_rule_name="identity",  # normalise() has run, and what goes in must come out
+        remove_extra_whitespaces=False,
+        pad_id=PAD_ID,
+        unk_id=UNK_ID,
+        bos_id=BOS_ID,
+        eos_id=EOS_ID,
+        control_symbols=tag_pieces,  # unlike user-defined ones, no text can forge them
+        max_sentence_length=4 * _MAX_LINE_CHARACTERS,
+        num_threads=2,  # written into the model, so it must not follow the machine
+        minloglevel=3,
+    )
     return writer.getvalue()
 
 
