@@ -33,7 +33,10 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) ->
 
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> Scores:
     """The same loss of `hidden @ weight.T`: (N, D), (V, D), (N,) → sums."""
-    return Scores(*_LinearCrossEntropy.apply(hidden, weight, targets, smoothing))  # type: ignore[no-untyped-call]
+    # asked here: inside `apply` gradients look switched off, and a parameter always says that it wants one
+    learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+    with torch.autocast(hidden.device.type, enabled=False):  # bfloat16 stays outside
+        return Scores(*_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, learns))  # type: ignore[no-untyped-call]
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -44,9 +47,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, learns: bool
+    ) -> tuple[Tensor, ...]:
         n, v = len(hidden), len(weight)
-        learns = hidden.requires_grad or weight.requires_grad
         hidden, weight = hidden.detach(), weight.detach()
         mean_row = weight.mean(0)  # (D,)
         d_hidden, d_weight = (torch.empty_like(hidden), torch.zeros_like(weight)) if learns else (None, None)
@@ -79,18 +83,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         d_hidden, d_weight = ctx.saved_tensors
-        return d_hidden * grad, d_weight * grad, None, None
+        return d_hidden * grad, d_weight * grad, None, None, None
 
 
 def linear_symmetric_kl(hidden_a: Tensor, hidden_b: Tensor, weight: Tensor) -> Tensor:
     """½ (KL(p‖q) + KL(q‖p)) of the two softmaxes, summed over tokens; logits live a chunk at a time (R-Drop)."""
     rows = max(16, CHUNK_BYTES // (len(weight) * hidden_a.element_size()))
-    parts = [
-        checkpoint(_symmetric_kl, a, b, weight, use_reentrant=False)
-        for a, b in zip(hidden_a.split(rows), hidden_b.split(rows), strict=True)
-    ]
+    with torch.autocast(hidden_a.device.type, enabled=False):  # bfloat16 stays outside
+        parts = [
+            checkpoint(_symmetric_kl, a, b, weight, use_reentrant=False)
+            for a, b in zip(hidden_a.split(rows), hidden_b.split(rows), strict=True)
+        ]
     return torch.stack(parts).sum()
 
 

@@ -14,7 +14,7 @@ def keep_mask(like: Tensor, p: float) -> Tensor:
     n = like.numel()
     words = torch.empty((n + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
     draws = words.view(torch.int16)[:n].view(like.shape)  # uniform over -32,768 … 32,767
-    threshold = round(p * 65_536) - 32_768
+    threshold = min(round(p * 65_536), 65_535) - 32_768  # 65,536 would wrap around, and keep everything
     # contiguous even where `like` is not, so that the draw does not depend on memory layout
     keep = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     torch.ge(draws, threshold, out=keep)

@@ -32,7 +32,8 @@ class SinusoidalPositions(nn.Module):
         """(T, D) for positions first … first + n_positions - 1."""
         end = first + n_positions
         if end > len(self.table):
-            self.table = sinusoid(max(end, 2 * len(self.table)), self.d_model).to(self.table)
+            with torch.inference_mode(False):  # a table that grows during validation serves training afterwards
+                self.table = sinusoid(max(end, 2 * len(self.table)), self.d_model).to(self.table)
         return self.table[first:end]
 
 

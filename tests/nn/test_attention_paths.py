@@ -1,0 +1,99 @@
+"""The fast paths give what the paper's own steps give, whatever the length, the mask and the kind."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.nn import MultiHeadAttention, Trace
+from regard.nn.attention import FUSED_FROM, fast_attention
+
+KINDS = ("scaled_dot_product", "dot_product", "additive")
+BELOW, ABOVE = 7, FUSED_FROM + 3
+
+
+def reference(q: Tensor, k: Tensor, v: Tensor, scale: float, visible: Tensor | None, causal: bool) -> Tensor:
+    """softmax(scale · QKᵀ)V in float64, each query by itself."""
+    q, k, v = q.double(), k.double(), v.double()
+    n_queries, n_keys = q.shape[-2], k.shape[-2]
+    outputs = []
+    for t in range(n_queries):
+        scores = scale * (q[..., t : t + 1, :] @ k.transpose(-1, -2))  # (B, H, 1, S)
+        seen = torch.ones_like(scores, dtype=torch.bool)
+        if visible is not None:
+            row = visible.expand(*visible.shape[:2], n_queries, n_keys)[:, :, t : t + 1]
+            seen = seen & row
+        if causal:
+            seen[..., n_keys - n_queries + t + 1 :] = False
+        weights = scores.exp() * seen
+        outputs.append(weights / weights.sum(-1, keepdim=True) @ v)
+    return torch.cat(outputs, -2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_fast_attention_equals_the_formula(data: st.DataObject) -> None:
+    n_keys = data.draw(st.sampled_from([1, 2, 5, 17, FUSED_FROM, FUSED_FROM + 1, FUSED_FROM + 40]))
+    n_queries = data.draw(st.sampled_from([1, min(n_keys, 3), n_keys]))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 1000)))
+    q = torch.randn(2, 3, n_queries, 4, generator=generator)
+    k, v = (torch.randn(2, 3, n_keys, 4, generator=generator) for _ in range(2))
+    shape = data.draw(st.sampled_from([None, (2, 1, 1, n_keys), (2, 1, n_queries, n_keys), (2, 3, n_queries, n_keys)]))
+    visible = None
+    if shape is not None:
+        visible = torch.rand(shape, generator=generator) < 0.7
+        visible[..., 0] = True
+    causal, scale = data.draw(st.booleans()), data.draw(st.sampled_from([0.5, 1.0]))
+    found = fast_attention(q, k, v, scale, visible, causal)
+    assert found.shape == q.shape
+    torch.testing.assert_close(found.double(), reference(q, k, v, scale, visible, causal), atol=1e-5, rtol=1e-4)
+
+
+def masks(name: str, n_keys: int) -> Tensor | None:
+    """(B, 1, 1, S), the end of row 0 hidden; or none."""
+    if name == "none":
+        return None
+    visible = torch.ones(2, 1, 1, n_keys, dtype=torch.bool)
+    visible[0, ..., n_keys // 2 + 1 :] = False
+    return visible
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mask", ["none", "padding"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("n_keys", [BELOW, ABOVE])
+def test_fast_path_equals_the_traced_path_in_output_and_gradient(
+    kind: str, mask: str, causal: bool, n_keys: int
+) -> None:
+    torch.manual_seed(1)
+    module, visible = MultiHeadAttention(8, 2, kind), masks(mask, n_keys)
+    x, weight = torch.randn(2, n_keys, 8), torch.randn(2, n_keys, 8)
+    results = []
+    for trace in (None, Trace()):
+        module.zero_grad()
+        entering = x.clone().requires_grad_()
+        out = module(entering, visible=visible, causal=causal, trace=trace)
+        (out * weight).mean().backward()
+        results.append([out.detach(), entering.grad, *(p.grad for p in module.parameters())])
+    for fast, slow in zip(*results, strict=True):
+        torch.testing.assert_close(fast, slow, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("n_keys", "fused"), [(FUSED_FROM, False), (FUSED_FROM + 1, True)])
+def test_the_fused_kernel_serves_long_texts_only(n_keys: int, fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    real = torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(
+        torch.nn.functional,
+        "scaled_dot_product_attention",
+        lambda *args, **kwargs: calls.append(1) or real(*args, **kwargs),
+    )
+    MultiHeadAttention(8, 2)(torch.randn(1, n_keys, 8), causal=True)
+    assert bool(calls) == fused
+
+
+@pytest.mark.parametrize("n_keys", [BELOW, ABOVE])
+def test_large_scores_overflow_on_no_path(n_keys: int) -> None:
+    q, k, v = (1e4 * torch.randn(1, 1, n_keys, 8) for _ in range(3))
+    assert bool(fast_attention(q, k, v, 1.0, None, True).isfinite().all())

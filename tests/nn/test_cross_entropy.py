@@ -1,0 +1,153 @@
+"""Section 5.4: the chunked loss is the definition of label smoothing, and so is its gradient."""
+
+from math import exp, log
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.nn import cross_entropy, linear_cross_entropy, linear_symmetric_kl, smoothed_cross_entropy
+
+CHUNKS = (1, 16 * 13 * 8, 17 * 13 * 8, 2**24)  # bytes: for a vocabulary of 13 in float64, 16, 16, 17 and all rows
+
+
+def tensors(n: int = 50, d: int = 6, v: int = 13, seed: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """hidden (N, D), weight (V, D), targets (N,); float64, with gradients."""
+    g = torch.Generator().manual_seed(seed)
+    hidden, weight = (torch.randn(size, d, generator=g, dtype=torch.float64).requires_grad_() for size in (n, v))
+    return hidden, weight, torch.randint(v, (n,), generator=g)
+
+
+def plain_loss(logits: list[list[float]], targets: list[int], smoothing: float) -> float:
+    """Cross-entropy against 1 − ε on the right symbol plus ε / V everywhere, in plain Python."""
+    total = 0.0
+    for row, right in zip(logits, targets, strict=True):
+        norm = log(sum(exp(z) for z in row))
+        for symbol, z in enumerate(row):
+            truth = smoothing / len(row) + (1 - smoothing if symbol == right else 0)
+            total -= truth * (z - norm)
+    return total
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_label_smoothing_equals_its_definition(smoothing: float) -> None:
+    hidden, weight, targets = tensors()
+    logits = hidden @ weight.t()
+    expected = plain_loss(logits.tolist(), targets.tolist(), smoothing)
+    assert smoothed_cross_entropy(logits, targets, smoothing).item() == pytest.approx(expected)
+    assert linear_cross_entropy(hidden, weight, targets, smoothing).loss.item() == pytest.approx(expected)
+    torchs = torch.nn.functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+    assert torchs.item() == pytest.approx(expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 60), st.floats(0, 0.9), st.sampled_from(CHUNKS), st.integers(0, 100))
+def test_chunks_of_any_size_give_the_gradient_of_the_definition(n: int, eps: float, chunk: int, seed: int) -> None:
+    hidden, weight, targets = tensors(n, seed=seed)
+    loss = smoothed_cross_entropy(hidden @ weight.t(), targets, eps)
+    expected = torch.autograd.grad(0.3 * loss, (hidden, weight))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
+        scores = linear_cross_entropy(hidden, weight, targets, eps)
+    torch.testing.assert_close(scores.loss, loss.detach())
+    found = torch.autograd.grad(0.3 * scores.loss, (hidden, weight))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_nll_has_no_smoothing_and_n_right_counts_the_likeliest(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
+    hidden, weight, targets = tensors(300)
+    logits = (hidden @ weight.t()).detach()
+    targets[:100] = logits[:100].argmax(-1)
+    scores = linear_cross_entropy(hidden, weight, targets, 0.4)
+    assert float(scores.nll) == pytest.approx(plain_loss(logits.tolist(), targets.tolist(), 0.0))
+    assert int(scores.n_right) == int((logits.argmax(-1) == targets).sum())
+    assert scores.loss.requires_grad
+    assert not scores.nll.requires_grad
+    assert not scores.n_right.requires_grad
+
+
+def test_extreme_logits_do_not_overflow() -> None:
+    hidden = torch.tensor([[1e4, 0.0], [-1e4, 0.0], [0.0, 3e4]], requires_grad=True)
+    weight = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], requires_grad=True)
+    scores = linear_cross_entropy(hidden, weight, torch.tensor([0, 0, 1]), 0.1)
+    scores.loss.backward()
+    expected = torch.nn.functional.cross_entropy(
+        (hidden @ weight.t()).double(), torch.tensor([0, 0, 1]), reduction="sum", label_smoothing=0.1
+    )
+    torch.testing.assert_close(scores.loss.double(), expected, rtol=1e-5, atol=0)
+    assert bool(hidden.grad.isfinite().all())
+    assert bool(weight.grad.isfinite().all())
+
+
+def test_a_sure_and_right_model_has_a_loss_of_zero_without_smoothing() -> None:
+    scores = linear_cross_entropy(torch.eye(4) * 200, torch.eye(4), torch.arange(4))
+    assert scores.loss.item() == 0
+    assert int(scores.n_right) == 4
+
+
+def test_the_logits_of_a_batch_never_exist_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", 20 * 13 * 8)
+    largest = []
+    real = torch.softmax
+
+    def softmax(logits: Tensor, *args: object, **kwargs: object) -> Tensor:
+        largest.append(len(logits))
+        return real(logits, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(torch, "softmax", softmax)
+    hidden, weight, targets = tensors(50)
+    linear_cross_entropy(hidden, weight, targets, 0.1)
+    assert largest == [20, 20, 10]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_no_gradient_is_computed_where_none_is_asked_for(
+    mode: type[torch.no_grad], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden, weight, targets = tensors()
+    expected = linear_cross_entropy(hidden, weight, targets, 0.1).loss.detach()
+    made = []
+    real = torch.zeros_like
+    monkeypatch.setattr(torch, "zeros_like", lambda like: made.append(like.shape) or real(like))
+    with mode():
+        scores = linear_cross_entropy(hidden, weight, targets, 0.1)
+    torch.testing.assert_close(scores.loss, expected)
+    assert not scores.loss.requires_grad
+    assert made == []
+
+
+def plain_symmetric_kl(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
+    p, q = (a @ weight.t()).softmax(-1), (b @ weight.t()).softmax(-1)
+    return ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_symmetric_kl_equals_its_definition_in_value_and_gradient(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
+    (a, weight, _), (b, _, _) = tensors(seed=1), tensors(seed=2)
+    expected, found = plain_symmetric_kl(a, b, weight), linear_symmetric_kl(a, b, weight)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, (a, b, weight)), torch.autograd.grad(expected, (a, b, weight))
+    )
+
+
+def test_equal_predictions_have_no_divergence_and_extreme_ones_a_finite_one() -> None:
+    hidden, weight, _ = tensors()
+    assert linear_symmetric_kl(hidden, hidden, weight).item() == 0
+    far = linear_symmetric_kl(1e3 * hidden, -1e3 * hidden, weight)
+    assert bool(far.isfinite())
+
+
+def test_half_precision_outside_does_not_reach_the_softmax() -> None:
+    hidden, weight, targets = (t if t.dtype == torch.int64 else t.detach().float() + 1 for t in tensors(v=300))
+    other = hidden.flip(0)
+    expected = linear_cross_entropy(hidden, weight, targets, 0.5).loss
+    apart = linear_symmetric_kl(hidden, other, weight)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(linear_cross_entropy(hidden, weight, targets, 0.5).loss, expected)
+        torch.testing.assert_close(linear_symmetric_kl(hidden, other, weight), apart)
