@@ -1,0 +1,66 @@
+"""Weights by name, and back, exactly; what does not fit is refused by name."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.errors import ArtifactError
+from regard.models import Transformer, load_weights, named_weights, require_same_form
+
+Maker = Callable[..., Transformer]
+
+
+@pytest.mark.parametrize(("tie", "n_matrices"), [("all", 1), ("target", 2), ("none", 3)])
+def test_tied_weights_are_named_once(make_model: Maker, tie: str, n_matrices: int) -> None:
+    model = make_model(tie=tie)
+    weights = named_weights(model)
+    assert sum("embedding" in name or name == "output.weight" for name in weights) == n_matrices
+    assert sum(tensor.numel() for tensor in weights.values()) == model.n_parameters
+
+
+@pytest.mark.parametrize("tie", ["all", "target", "none"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_a_model_given_anothers_weights_computes_the_same(
+    make_model: Maker, src: Tensor, tgt: Tensor, tie: str, positions: str
+) -> None:
+    one, other = (make_model(seed, tie=tie, positions=positions) for seed in (1, 2))
+    assert not torch.allclose(one(src, tgt), other(src, tgt))
+    load_weights(other, {name: tensor.clone() for name, tensor in named_weights(one).items()})
+    assert torch.equal(one(src, tgt), other(src, tgt))
+    assert (other.target.embedding.weight is other.output_weight) == (tie != "none")
+
+
+def spoil(weights: dict[str, Tensor], how: str) -> dict[str, Tensor]:
+    name = "decoder.0.feed_forward.inner.bias"
+    if how == "lack":
+        return {key: value for key, value in weights.items() if key != name}
+    if how == "have":
+        return weights | {"decoder.9.bias": torch.zeros(1)}
+    return weights | {name: weights[name][:-1] if how == "shape" else weights[name].half()}
+
+
+@pytest.mark.parametrize(
+    ("how", "complaint"),
+    [
+        ("lack", "lack 1 tensors of this model, 'decoder.0.feed_forward.inner.bias'"),
+        ("have", "have 1 tensors that this model lacks, 'decoder.9.bias'"),
+        ("shape", r"\(23,\), this model has torch.float32 of \(24,\)"),
+        ("type", "is torch.float16"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_and_change_nothing(make_model: Maker, how: str, complaint: str) -> None:
+    model, given = make_model(1), spoil(named_weights(make_model(2)), how)
+    before = {name: tensor.clone() for name, tensor in named_weights(model).items()}
+    with pytest.raises(ArtifactError, match=complaint):
+        load_weights(model, given)
+    assert all(torch.equal(before[name], tensor) for name, tensor in named_weights(model).items())
+    with pytest.raises(ArtifactError, match=complaint):
+        require_same_form(model, given)
+
+
+def test_form_is_compared_without_memory_on_either_side(make_model: Maker) -> None:
+    with torch.device("meta"):
+        empty = make_model()
+    require_same_form(empty, named_weights(make_model()))
