@@ -19,14 +19,13 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import __version__
-from regard.durable import commit_directory, read_json_file, read_regular_file, verify_directory
-from regard.durable.manifest import open_regular_file
+from regard.durable import commit_directory, open_regular_file, read_json_file, read_regular_file, verify_directory
 from regard.errors import ArtifactError
-from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_same_form
+from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_same_form, write_tensors
 from regard.text import Tokenizer, TokenizerPair
 
 FORMAT = 1
@@ -74,7 +73,7 @@ def save_model(
 
     def write(aside: Path) -> None:
         (aside / "config.json").write_text(json.dumps(described, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, aside / "model.safetensors")
+        write_tensors(aside / "model.safetensors", weights)
         for name, tokenizer in sides.items():
             (aside / f"{name}.model").write_bytes(tokenizer.to_bytes())
         (aside / "README.md").write_text(card, encoding="utf-8")

@@ -12,9 +12,10 @@ VOCAB_SIZE = 1000
 StoreMaker = Callable[..., TokenStore]
 
 
-def encode_numbers(lines: list[str]) -> list[list[int]]:
+def encode_numbers(pairs: list[tuple[str, str, int]]) -> tuple[list[list[int]], list[list[int]]]:
     """Ids of lines such as `12 7 7`."""
-    return [[int(word) for word in line.split()] for line in lines]
+    sources, targets = ([[int(word) for word in pair[side].split()] for pair in pairs] for side in (0, 1))
+    return sources, targets
 
 
 def make_pairs(n_pairs: int, *, longest: int = 30, n_corpora: int = 1) -> Iterable[tuple[str, str, int]]:
@@ -32,8 +33,6 @@ def make_store(tmp_path: Path) -> StoreMaker:
     def make(n_pairs: int, *, n_corpora: int = 1) -> TokenStore:
         pairs = make_pairs(n_pairs, n_corpora=n_corpora)
         directory = tmp_path / f"tokens-{n_pairs}-{n_corpora}"
-        return build_store(
-            directory, pairs, encode_numbers, encode_numbers, max_length=30, vocab_size=VOCAB_SIZE, key="k"
-        )
+        return build_store(directory, pairs, encode_numbers, max_length=30, vocab_size=VOCAB_SIZE, key="k")
 
     return make

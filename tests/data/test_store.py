@@ -23,23 +23,27 @@ import os, signal, sys
 from pathlib import Path
 from regard.data import build_store
 
-def encode(lines):
-    if "stop" in lines:
+def encode(pairs):
+    if ("stop", "stop", 0) in pairs:
         os.kill(os.getpid(), signal.SIGKILL)
-    return [[4] for _ in lines]
+    return [[4] for _ in pairs], [[4] for _ in pairs]
 
 pairs = [("a", "b", 0)] * 20_000 + [("stop", "stop", 0)]
-build_store(Path(sys.argv[1]), pairs, encode, encode, max_length=9, vocab_size=100, key="new")
+build_store(Path(sys.argv[1]), pairs, encode, max_length=9, vocab_size=100, key="new")
 """
 
 
-def encode_numbers(lines: list[str]) -> list[list[int]]:
-    return [[int(word) for word in line.split()] for line in lines]
+Encoded = tuple[list[list[int]], list[list[int]]]
+
+
+def encode_numbers(pairs: list[tuple[str, str, int]]) -> Encoded:
+    sources, targets = ([[int(word) for word in pair[side].split()] for pair in pairs] for side in (0, 1))
+    return sources, targets
 
 
 def build(directory: Path, pairs: Iterable[tuple[str, str, int]], **changes: Any) -> TokenStore:
     settings = {"max_length": 5, "vocab_size": 100, "key": "k", **changes}
-    return build_store(directory, pairs, encode_numbers, encode_numbers, **settings)
+    return build_store(directory, pairs, encode_numbers, **settings)
 
 
 def contents(store: TokenStore) -> list[tuple[list[int], list[int], int]]:
@@ -85,11 +89,12 @@ def test_blank_and_long_pairs_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_blank_line_is_left_out_even_when_the_encoder_adds_a_tag(tmp_path: Path) -> None:
-    def encode_tagged(lines: list[str]) -> list[list[int]]:
-        return [[3, *ids] for ids in encode_numbers(lines)]
+    def encode_tagged(pairs: list[tuple[str, str, int]]) -> Encoded:
+        sources, targets = encode_numbers(pairs)
+        return [[3, *ids] for ids in sources], targets
 
     lines = [("", "5", 0), ("4", "5", 0)]
-    store = build_store(tmp_path / "tokens", lines, encode_tagged, encode_numbers, max_length=5, vocab_size=9, key="k")
+    store = build_store(tmp_path / "tokens", lines, encode_tagged, max_length=5, vocab_size=9, key="k")
     assert contents(store) == [([3, 4], [5], 0)]
 
 
@@ -110,16 +115,15 @@ def test_order_is_that_of_the_corpus_whatever_the_number_of_workers(tmp_path: Pa
 def test_chunks_are_encoded_at_the_same_time(tmp_path: Path) -> None:
     both_inside = threading.Barrier(2, timeout=10)
 
-    def encode_together(lines: list[str]) -> list[list[int]]:
+    def encode_together(pairs: list[tuple[str, str, int]]) -> Encoded:
         both_inside.wait()
-        return encode_numbers(lines)
+        return encode_numbers(pairs)
 
     lines = [("4", "5", 0)] * (2 * PAIRS_PER_CHUNK)
     build_store(
         tmp_path / "tokens",
         lines,
         encode_together,
-        encode_numbers,
         max_length=5,
         vocab_size=9,
         key="k",

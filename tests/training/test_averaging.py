@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ArtifactError
+from regard.models import load_weights, named_weights
 from regard.training.averaging import EMA, average
-from regard.training.checkpoints import Checkpoints, load_model_tensors, model_tensors
+from regard.training.checkpoints import Checkpoints
 
 
 class Net(nn.Module):
@@ -29,7 +30,7 @@ def model(seed: int) -> Net:
 
 
 def test_the_average_is_the_mean_in_double_precision() -> None:
-    several = [model_tensors(model(seed)) for seed in range(7)]
+    several = [named_weights(model(seed)) for seed in range(7)]
     mean = average(several)
     assert mean.keys() == several[0].keys()
     for name, tensor in several[0].items():
@@ -46,16 +47,16 @@ def test_the_average_of_one_is_itself_in_every_type() -> None:
 def test_checkpoints_are_averaged_one_at_a_time(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep_last=3, keep_best=0)
     for seed in range(3):
-        checkpoints.save(seed, {"model": model_tensors(model(seed))}, {})
+        checkpoints.save(seed, {"model": named_weights(model(seed))}, {})
     mean = average(checkpoint.tensors("model") for checkpoint in checkpoints.last(2))
     fresh = model(9)
-    load_model_tensors(fresh, mean)
+    load_weights(fresh, mean)
     expected = (model(1).first.weight.double() + model(2).first.weight.double()) / 2
     assert torch.equal(fresh.first.weight, expected.float())
 
 
 def test_different_models_are_not_averaged() -> None:
-    one = model_tensors(model(1))
+    one = named_weights(model(1))
     with pytest.raises(ArtifactError, match="no weights"):
         average([])
     for other in ({**one, "more": torch.zeros(1)}, {**one, "first.weight": torch.zeros(4, 1)}, {}):
@@ -105,15 +106,15 @@ def test_ema_weights_fit_the_model_and_swapping_restores_it() -> None:
     ema = EMA(net, decay=0.9)
     for step in steps_of(net, 3):
         ema.update(step)
-    before = {name: tensor.clone() for name, tensor in model_tensors(net).items()}
+    before = {name: tensor.clone() for name, tensor in named_weights(net).items()}
     averaged = {name: tensor.clone() for name, tensor in ema.weights().items()}
     fresh = model(2)
-    load_model_tensors(fresh, averaged)
+    load_weights(fresh, averaged)
     with pytest.raises(RuntimeError), ema.swapped_in():
-        assert all(torch.equal(averaged[name], tensor) for name, tensor in model_tensors(net).items())
+        assert all(torch.equal(averaged[name], tensor) for name, tensor in named_weights(net).items())
         assert net.second.weight is net.first.weight
         raise RuntimeError
-    assert all(torch.equal(before[name], tensor) for name, tensor in model_tensors(net).items())
+    assert all(torch.equal(before[name], tensor) for name, tensor in named_weights(net).items())
     assert all(torch.equal(averaged[name], tensor) for name, tensor in ema.weights().items())
 
 

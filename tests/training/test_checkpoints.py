@@ -15,11 +15,10 @@ from torch import Tensor, nn
 
 from regard.durable import commit_directory
 from regard.errors import ArtifactError, RunError
+from regard.models import load_weights, named_weights
 from regard.training.checkpoints import (
     Checkpoints,
-    load_model_tensors,
     load_optimizer_tensors,
-    model_tensors,
     optimizer_tensors,
 )
 
@@ -64,7 +63,7 @@ def train(model: Tied, optimizer: torch.optim.Adam, steps: range) -> None:
 def save(checkpoints: Checkpoints, step: int, score: float | None = None, **state: Any) -> Path:
     model, optimizer = make(step)
     train(model, optimizer, range(1))
-    tensors = {"model": model_tensors(model), "optimizer": optimizer_tensors(optimizer, model)}
+    tensors = {"model": named_weights(model), "optimizer": optimizer_tensors(optimizer, model)}
     return checkpoints.save(step, tensors, {**RUN, **state}, score)
 
 
@@ -87,7 +86,7 @@ def resumed_step(checkpoints: Checkpoints) -> int:
 def test_a_resumed_run_ends_with_the_same_bits(checkpoints: Checkpoints, fused: bool) -> None:
     model, optimizer = make(1, fused)
     train(model, optimizer, range(7))
-    tensors = {"model": model_tensors(model), "optimizer": optimizer_tensors(optimizer, model)}
+    tensors = {"model": named_weights(model), "optimizer": optimizer_tensors(optimizer, model)}
     state = {**RUN, "step": 7, "elapsed_seconds": 0.1 + 0.2, "best": None}
     checkpoints.save(7, tensors, state)
     train(model, optimizer, range(7, 20))
@@ -96,13 +95,13 @@ def test_a_resumed_run_ends_with_the_same_bits(checkpoints: Checkpoints, fused: 
     checkpoint, skipped = checkpoints.resume(RUN)
     assert checkpoint is not None and not skipped
     assert checkpoint.state == state
-    load_model_tensors(again, checkpoint.tensors("model"))
+    load_weights(again, checkpoint.tensors("model"))
     load_optimizer_tensors(other_optimizer, again, checkpoint.tensors("optimizer"))
     train(again, other_optimizer, range(7, 20))
 
     assert again.output.weight is again.embedding.weight
     for one, other in (
-        (model_tensors(model), model_tensors(again)),
+        (named_weights(model), named_weights(again)),
         (optimizer_tensors(optimizer, model), optimizer_tensors(other_optimizer, again)),
     ):
         assert one.keys() == other.keys()
@@ -111,7 +110,7 @@ def test_a_resumed_run_ends_with_the_same_bits(checkpoints: Checkpoints, fused: 
 
 def test_a_save_before_the_first_step_can_be_resumed(checkpoints: Checkpoints) -> None:
     model, optimizer = make(1)
-    checkpoints.save(0, {"model": model_tensors(model), "optimizer": optimizer_tensors(optimizer, model)}, RUN)
+    checkpoints.save(0, {"model": named_weights(model), "optimizer": optimizer_tensors(optimizer, model)}, RUN)
     checkpoint, _ = checkpoints.resume(RUN)
     assert checkpoint is not None
     load_optimizer_tensors(optimizer, model, checkpoint.tensors("optimizer"))
@@ -120,7 +119,7 @@ def test_a_save_before_the_first_step_can_be_resumed(checkpoints: Checkpoints) -
 def test_other_weights_are_refused_and_change_nothing() -> None:
     model, optimizer = make(1)
     train(model, optimizer, range(2))
-    before = {name: tensor.clone() for name, tensor in model_tensors(model).items()}
+    before = {name: tensor.clone() for name, tensor in named_weights(model).items()}
     name = "slanted"
     for wrong in (
         {key: value for key, value in before.items() if key != name},
@@ -129,8 +128,8 @@ def test_other_weights_are_refused_and_change_nothing() -> None:
         {**before, name: torch.zeros(3, 4, dtype=torch.float64)},
     ):
         with pytest.raises(ArtifactError, match=r"slanted|more"):
-            load_model_tensors(model, wrong)
-        assert all(torch.equal(before[key], value) for key, value in model_tensors(model).items())
+            load_weights(model, wrong)
+        assert all(torch.equal(before[key], value) for key, value in named_weights(model).items())
 
     remembered = optimizer_tensors(optimizer, model)
     for wrong in (
@@ -322,7 +321,7 @@ def test_a_full_disk_met_by_safetensors_is_told_in_words(
     def full(tensors: object, path: object) -> None:
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("regard.training.checkpoints.save_file", full)
+    monkeypatch.setattr("regard.models.weights.save_file", full)
     with pytest.raises(RunError, match="no space left on device; hint: free some space"):
         save(checkpoints, 10)
     assert names(checkpoints) == []
@@ -330,7 +329,7 @@ def test_a_full_disk_met_by_safetensors_is_told_in_words(
 
 def test_space_is_asked_for_what_is_still_to_come(checkpoints: Checkpoints) -> None:
     model, _ = make(1)
-    once = 3 * sum(tensor.nbytes for tensor in model_tensors(model).values())
+    once = 3 * sum(tensor.nbytes for tensor in named_weights(model).values())
     assert checkpoints.bytes_needed(model, 3) == 4 * once
     save(checkpoints, 10)
     assert checkpoints.bytes_needed(model, 3) == 3 * once

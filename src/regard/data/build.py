@@ -18,8 +18,9 @@ from regard.errors import DataError
 
 PAIRS_PER_CHUNK = 5_000
 
-Encode = Callable[[list[str]], list[list[int]]]  # lines → ids, without bos and eos
 LinePair = tuple[str, str, int]  # source line, target line, number of the corpus, below 256
+Sentences = list[list[int]]  # ids, without bos and eos
+Encode = Callable[[list[LinePair]], tuple[Sentences, Sentences]]  # → sources, targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +46,7 @@ class _Chunk:
 def build_store(
     directory: Path,
     pairs: Iterable[LinePair],
-    encode_source: Encode,
-    encode_target: Encode,
+    encode: Encode,
     *,
     max_length: int,
     vocab_size: int,
@@ -57,17 +57,17 @@ def build_store(
     """Encode every pair into a store that takes the place of `directory`, and open it.
 
     Pairs with an empty side, or one of more than `max_length` ids, are left out and counted. `key` names all that the
-    ids depend on; `open_store` wants the same one. `encode_*` is called from `n_workers` threads at once: SentencePiece
+    ids depend on; `open_store` wants the same one. `encode` is called from `n_workers` threads at once: SentencePiece
     works outside Python's lock. `progress` is told how many pairs have been read so far. A build that is killed leaves
     what was there before.
     """
 
-    def encode(chunk: list[LinePair]) -> _Chunk:
-        return _encode_chunk(chunk, encode_source, encode_target, max_length=max_length, vocab_size=vocab_size)
+    def encode_chunk(chunk: list[LinePair]) -> _Chunk:
+        return _encode_chunk(chunk, encode, max_length=max_length, vocab_size=vocab_size)
 
     def write(aside: Path) -> None:
         empty = StoreMeta(key, 0, 0, 0, 0, 0, max_length, vocab_size)
-        meta = _write_chunks(aside, _in_order(encode, pairs, n_workers), empty, progress)
+        meta = _write_chunks(aside, _in_order(encode_chunk, pairs, n_workers), empty, progress)
         (aside / META_NAME).write_text(meta.to_json(), encoding="utf-8")
 
     remove_debris(directory.parent)  # of a build that was killed: as large as a store
@@ -92,12 +92,10 @@ def _in_order(
             yield waiting.popleft().result()
 
 
-def _encode_chunk(
-    pairs: list[LinePair], encode_source: Encode, encode_target: Encode, *, max_length: int, vocab_size: int
-) -> _Chunk:
+def _encode_chunk(pairs: list[LinePair], encode: Encode, *, max_length: int, vocab_size: int) -> _Chunk:
     """Encode some pairs and leave out the blank ones and those that are too long."""
     sources, targets, corpora = (list(column) for column in zip(*pairs, strict=True))
-    source, target = _side(encode_source(sources), vocab_size), _side(encode_target(targets), vocab_size)
+    source, target = (_side(sentences, vocab_size) for sentences in encode(pairs))
     # A blank line may still have ids (a language tag), so the text decides as well.
     has_text = [bool(one.strip() and two.strip()) for one, two in zip(sources, targets, strict=True)]
     filled = np.array(has_text) & (source.lengths > 0) & (target.lengths > 0)

@@ -2,7 +2,14 @@
 
 from regard.models.protocols import Memory, State, TranslationModel
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
-from regard.models.weights import load_weights, named_weights, require_alike, require_form, require_same_form
+from regard.models.weights import (
+    load_weights,
+    named_weights,
+    require_alike,
+    require_form,
+    require_same_form,
+    write_tensors,
+)
 
 # architecture → (the model, its configuration)
 MODELS = {"transformer": (Transformer, TransformerConfig)}
@@ -20,4 +27,5 @@ __all__ = [
     "require_alike",
     "require_form",
     "require_same_form",
+    "write_tensors",
 ]

@@ -1,10 +1,17 @@
 """A model's weights as named tensors, and back, exactly."""
 
+import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 from torch import Tensor, nn, no_grad
 
 from regard.errors import ArtifactError
+
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -47,3 +54,14 @@ def require_form(name: str, own: Tensor, given: Tensor) -> None:
         raise ArtifactError(
             f"{name!r} is {given.dtype} of {tuple(given.shape)}, this model has {own.dtype} of {tuple(own.shape)}"
         )
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file; whatever the system refuses is an OSError."""
+    try:
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        if (match := _SYSTEM_ERROR.search(str(error))) is None:
+            raise
+        code = int(match[1])  # a full disk should look like one, whoever met it
+        raise OSError(code, os.strerror(code), str(path)) from error

@@ -1,1 +1,7 @@
-"""Recipe = data + model + training; the one place that wires the rooms."""
+"""Recipe = data + text + model + training; the one place that wires the rooms."""
+
+from regard.recipe.run import train
+from regard.recipe.schema import Raw, Recipe, merge, parse_setting, read_recipe
+from regard.recipe.watch import Watcher
+
+__all__ = ["Raw", "Recipe", "Watcher", "merge", "parse_setting", "read_recipe", "train"]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from regard.errors import ArtifactError
-from regard.training.checkpoints import model_tensors, require_alike
+from regard.models import named_weights, require_alike
 
 
 def average(weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -57,8 +57,8 @@ class EMA:
         move(list(self._shadow.values()), list(self._live.values()), step)
 
     def weights(self) -> dict[str, Tensor]:
-        """The averaged model: the same names as `model_tensors`, with what is not averaged as the model has it now."""
-        return {**model_tensors(self._model), **self._shadow}
+        """The averaged model: the same names as `named_weights`, with what is not averaged as the model has it now."""
+        return {**named_weights(self._model), **self._shadow}
 
     def tensors(self) -> dict[str, Tensor]:
         """The averages by parameter name, for a checkpoint."""

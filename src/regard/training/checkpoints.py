@@ -8,7 +8,6 @@ not the directory: what another run or another person left there is never counte
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,27 +16,32 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.durable import commit_directory, read_json_file, remove_debris, remove_directory, verify_directory
 from regard.errors import ArtifactError, RunError
+from regard.models import named_weights, require_form, write_tensors
 
 STATE_NAME = "state.json"
 STATE_FORMAT = 1
 STATE_MAX_BYTES = 10_000_000
 
 _STEP_NAME = re.compile(r"step-(\d{8,})")
-_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 @dataclass(frozen=True)
 class Saved:
-    """One checkpoint of this run: its step, and its validation score if it has one (lower is better)."""
+    """One checkpoint of this run: its step, and its validation score if it has one (lower is better).
+
+    A passing one was saved because the run was interrupted, at a step of no schedule. The next save removes it, so
+    that an interrupted run ends with the same checkpoints, and the same average of them, as one that was not.
+    """
 
     step: int
     score: float | None
+    passing: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ class Checkpoints:
         if content.get("format") != STATE_FORMAT:
             raise ArtifactError(f"{path / STATE_NAME} has a format that this version does not read")
         try:
-            saved = tuple(Saved(int(at), score) for at, score in content["saved"])
+            saved = tuple(Saved(int(at), score, bool(passing)) for at, score, passing in content["saved"])
             state = dict(content["state"])
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"{path / STATE_NAME} is not the state of a checkpoint") from error
@@ -136,19 +140,25 @@ class Checkpoints:
         tensors: Mapping[str, Mapping[str, Tensor]],
         state: Mapping[str, Any],
         score: float | None = None,
+        passing: bool = False,
     ) -> Path:
         """Save `<stem>.safetensors` for each of `tensors`, and the JSON-able `state`; then remove what is not kept.
 
-        `score` is what this step reached in validation, lower is better. A RunError leaves all that was there before.
+        `score` is what this step reached in validation, lower is better; `passing` says
+        that no schedule asked for this save. A RunError leaves all that was there before.
         """
         score = score if score is not None and math.isfinite(score) else None
-        saved = (*(one for one in self._saved if one.step != step), Saved(step, score))
-        content = {"format": STATE_FORMAT, "saved": [[one.step, one.score] for one in saved], "state": state}
+        saved = (*(one for one in self._saved if one.step != step), Saved(step, score, passing))
+        content = {
+            "format": STATE_FORMAT,
+            "saved": [[one.step, one.score, one.passing] for one in saved],
+            "state": state,
+        }
         text = json.dumps(content, allow_nan=False, indent=1)
 
         def write(aside: Path) -> None:
             for stem, named in tensors.items():
-                _write_tensors(aside / f"{stem}.safetensors", named)
+                write_tensors(aside / f"{stem}.safetensors", named)
             (aside / STATE_NAME).write_text(text, encoding="utf-8")
 
         path = self.directory / _step_name(step)
@@ -159,7 +169,7 @@ class Checkpoints:
 
     def last(self, n: int) -> list[Checkpoint]:
         """The newest n of this run, verified, oldest first."""
-        return [self.open(one.step) for one in self._saved[-n:]]
+        return [self.open(one.step) for one in self._scheduled()[-n:]]
 
     def best(self, n: int) -> list[Checkpoint]:
         """The n of this run with the best scores, verified, best first."""
@@ -168,14 +178,17 @@ class Checkpoints:
     def bytes_needed(self, model: nn.Module, n_copies: int) -> int:
         """Disk space still to be taken: `n_copies` of the weights each (3 with Adam, 4 with EMA too), and one aside."""
         n_more = self.keep_last + self.keep_best + 1 - len(self.steps())
-        return max(n_more, 1) * n_copies * sum(tensor.nbytes for tensor in model_tensors(model).values())
+        return max(n_more, 1) * n_copies * sum(tensor.nbytes for tensor in named_weights(model).values())
+
+    def _scheduled(self) -> list[Saved]:
+        return [one for one in self._saved if not one.passing]
 
     def _ranked(self) -> list[Saved]:
-        scored = [(one.score, one.step, one) for one in self._saved if one.score is not None]
+        scored = [(one.score, one.step, one) for one in self._scheduled() if one.score is not None]
         return [one for _, _, one in sorted(scored, key=lambda entry: entry[:2])]
 
     def _rotate(self) -> None:
-        kept = {*self._saved[-self.keep_last :], *self._ranked()[: self.keep_best]}
+        kept = {self._saved[-1], *self._scheduled()[-self.keep_last :], *self._ranked()[: self.keep_best]}
         for one in self._saved:
             path = self.directory / _step_name(one.step)
             if one not in kept and path.exists():
@@ -193,35 +206,6 @@ class Checkpoints:
             f"none of the {len(skipped)} checkpoints in {self.directory} can be used: {skipped[0].reason}",
             hint="bring back a good copy of one, or remove them all to start from nothing",
         )
-
-
-def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """All that the model's state consists of, by name; tied weights once, under their first name. Not copied."""
-    names: dict[int, str] = {}
-    tensors: dict[str, Tensor] = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if names.setdefault(id(tensor), name) == name:
-            tensors[name] = tensor.detach()
-    return tensors
-
-
-def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give the model exactly these values; names, shapes and types must all agree."""
-    own = model_tensors(model)
-    require_alike(own, tensors)
-    with torch.no_grad():
-        for name, tensor in tensors.items():
-            own[name].copy_(tensor)
-
-
-def require_alike(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
-    """Refuse tensors whose names, shapes or types are not those of `own`."""
-    if missing := own.keys() - given.keys():
-        raise ArtifactError(f"the weights lack {len(missing)} tensors of this model, {min(missing)!r} for one")
-    if extra := given.keys() - own.keys():
-        raise ArtifactError(f"the weights have {len(extra)} tensors that this model lacks, {min(extra)!r} for one")
-    for name, tensor in given.items():
-        _require_same_form(name, own[name], tensor)
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
@@ -244,7 +228,7 @@ def load_optimizer_tensors(optimizer: Optimizer, model: nn.Module, tensors: Mapp
             raise ArtifactError(f"the optimiser's state has {full_name!r}, which belongs to no parameter of this model")
         index, parameter = places[name]
         if tensor.dim() > 0:  # Adam's count of steps has no dimension
-            _require_same_form(full_name, parameter, tensor)
+            require_form(full_name, parameter, tensor)
             # laid out in memory as the parameter is: fused Adam walks through both side by side, whatever their strides
             tensor = torch.empty_like(parameter, requires_grad=False).copy_(tensor)
         state.setdefault(index, {})[key] = tensor
@@ -257,23 +241,6 @@ def _optimised(optimizer: Optimizer, model: nn.Module) -> list[tuple[str, nn.Par
     """The optimiser's parameters in its own order, with the names that the model gives them."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return [(names[id(parameter)], parameter) for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def _require_same_form(name: str, own: Tensor, given: Tensor) -> None:
-    if own.shape != given.shape or own.dtype != given.dtype:
-        raise ArtifactError(
-            f"{name!r} is {given.dtype} of {tuple(given.shape)}, this model has {own.dtype} of {tuple(own.shape)}"
-        )
-
-
-def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
-    except SafetensorError as error:
-        if (match := _SYSTEM_ERROR.search(str(error))) is None:
-            raise
-        code = int(match[1])  # a full disk should look like one, whoever met it
-        raise OSError(code, os.strerror(code), str(path)) from error
 
 
 def _step_name(step: int) -> str:

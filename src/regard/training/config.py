@@ -47,3 +47,9 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid"):
         if self.budget_seconds is not None and self.schedule != "cooldown":
             raise ValueError("budget_seconds needs schedule = 'cooldown': the other rates must know their last step")
         return self
+
+    @model_validator(mode="after")
+    def _the_best_are_known(self) -> Self:
+        if self.average_of == "best" and self.save_every % self.validate_every:
+            raise ValueError("average_of = 'best' needs save_every to be a multiple of validate_every")
+        return self

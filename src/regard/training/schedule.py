@@ -21,14 +21,14 @@ def cosine(step: int, warmup: int, steps: int) -> float:
     return warmed(step, warmup) * 0.5 * (1 + cos(pi * min(1.0, done)))
 
 
-def cooldown(step: int, warmup: int, steps: int, share: float) -> float:
-    """Rises to 1, stays, and falls in a line to 0 over the last `share` of the steps."""
-    left = (steps - step + 1) / max(1.0, share * steps)
+def cooldown(step: int, warmup: int, steps: int, fall_from: int) -> float:
+    """Rises to 1, stays, and falls in a line from step `fall_from` to 0 behind the last step."""
+    left = (steps - step + 1) / (steps - fall_from + 1)
     return warmed(step, warmup) * max(0.0, min(1.0, left))
 
 
-def rate(config: TrainingConfig, step: int, steps: int, d_model: int) -> float:
-    """The rate of a step, of a run of `steps` (which a budget may have changed since the recipe)."""
+def rate(config: TrainingConfig, step: int, steps: int, fall_from: int, d_model: int) -> float:
+    """The rate of a step, of a run of `steps` (which a budget may have changed since the recipe was made)."""
     top = noam(config.warmup, d_model, config.warmup)
     peak = top if config.rate is None else config.rate
     if config.schedule == "noam":
@@ -36,5 +36,5 @@ def rate(config: TrainingConfig, step: int, steps: int, d_model: int) -> float:
     if config.schedule == "cosine":
         return peak * cosine(step, config.warmup, steps)
     if config.schedule == "cooldown":
-        return peak * cooldown(step, config.warmup, steps, config.cooldown)
+        return peak * cooldown(step, config.warmup, steps, fall_from)
     return peak * warmed(step, config.warmup)

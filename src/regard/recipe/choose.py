@@ -1,0 +1,49 @@
+"""What a person did not say: size, vocabulary, batch, rate and length of a training, from the corpus and the time."""
+
+from __future__ import annotations
+
+from regard.recipe.schema import Raw
+
+MAX_WARMUP = 4000  # the paper's
+
+
+def choose_shape(n_pairs: int, budget_seconds: float | None) -> Raw:
+    """Which model, and how regularised."""
+    small_corpus = n_pairs < 100_000
+    if budget_seconds is not None:
+        preset = "tiny" if budget_seconds < 1800 or small_corpus else "small"
+    else:
+        preset = "tiny" if small_corpus else "small" if n_pairs < 1_000_000 else "base"
+    return {"model": {"preset": preset, "norm": "pre", "dropout": 0.1}}
+
+
+def choose_batch(n_target_tokens: int, d_model: int, budget_seconds: float | None) -> Raw:
+    """Batches small enough that even a small corpus gives many steps; the rate that went with them in our trials."""
+    training: Raw = {
+        "max_tokens": max(256, min(2048, n_target_tokens // 20)),
+        "schedule": "cooldown",
+        "rate": 0.384 / d_model,  # 0.003 for "tiny"
+        "clip": 1.0,
+    }
+    if budget_seconds is not None:
+        training["budget_seconds"] = budget_seconds
+    return {"training": training}
+
+
+def choose_length(n_pairs: int, steps_an_epoch: int, seconds_a_step: float, left_seconds: float | None) -> Raw:
+    """How many steps: what fits into the time that is left, or as many passes as a corpus of this size is worth."""
+    if left_seconds is not None:
+        steps = int(left_seconds / seconds_a_step)
+    else:
+        epochs = max(5.0, min(60.0, 30 * (50_000 / n_pairs) ** 0.35))
+        steps = round(epochs * steps_an_epoch)
+    steps = max(20, min(100_000, steps))
+    every = max(10, min(1500, steps // 20))
+    return {
+        "training": {
+            "steps": steps,
+            "warmup": max(10, min(MAX_WARMUP, steps // 20)),
+            "save_every": every,
+            "validate_every": every,
+        }
+    }

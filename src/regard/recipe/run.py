@@ -1,0 +1,283 @@
+"""One run: a recipe and a directory in, a model out. Everything is kept, so that the same call again goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from regard.artifact import LoadedModel, load_model, save_model
+from regard.data import StreamSettings, TokenStore, epoch_order, random_key
+from regard.durable import check_writable, lock_directory, remove_debris, write_file
+from regard.errors import ArtifactError, RunError
+from regard.models import MODELS, Transformer, load_weights, named_weights
+from regard.recipe.card import model_card
+from regard.recipe.choose import choose_batch, choose_length, choose_shape
+from regard.recipe.prepare import Corpora, examine_all, make_stores, make_tokenizers, settle_data
+from regard.recipe.schema import Raw, Recipe, differences, merge, read_recipe
+from regard.recipe.watch import Watcher
+from regard.text import Tokenizer, TokenizerPair
+from regard.training import (
+    Checkpoints,
+    Journal,
+    Report,
+    Stop,
+    Training,
+    average,
+    check_precision,
+    choose_device,
+    fit,
+    keep_freed_memory,
+    set_up,
+    time_steps,
+)
+from regard.training.loop import BUDGET_RESERVE_SECONDS, validate_all
+
+TRIAL_STEPS = 6
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What a run's loop is made from."""
+
+    recipe: Recipe
+    tokenizers: TokenizerPair
+    train: TokenStore
+    validation: TokenStore
+
+
+def train(
+    recipe: Recipe | Raw,
+    out: str | Path,
+    *,
+    choose: bool = False,
+    device: str | None = None,
+    watcher: Watcher | None = None,
+    stop: Stop | None = None,
+) -> Path:
+    """Train what the recipe says into the run directory `out`, and give the model directory.
+
+    `choose` fills in what the recipe does not say from the corpus, the machine's speed and the budget; otherwise the
+    paper's values stand. Called again with the same values it goes on where it was, bit for bit.
+    """
+    started_at = perf_counter()
+    out, watcher = Path(out), watcher or Watcher()
+    asked = recipe.raw() if isinstance(recipe, Recipe) else recipe
+    on = choose_device(device)
+    keep_freed_memory()
+    with lock_directory(out):
+        remove_debris(out)
+        stored = _stored_recipe(out, asked)
+        if stored is not None and (done := _finished(out, stored)) is not None:
+            watcher.event("already-finished", path=str(out), **done.facts)
+            return out / "model"
+        if stored is None:
+            check_writable(out, 0)
+            prepared = _prepare(asked, out, choose, on, watcher, started_at)
+        else:
+            prepared = _encode(stored, out, watcher)
+        with Journal(out / "journal.jsonl") as journal:
+
+            def report(event: str, flush: bool = False, **fields: Any) -> None:
+                journal.record(event, flush=flush, **fields)
+                watcher.event(event, **fields)
+
+            return _run(prepared, out, on, report, stop or Stop(), perf_counter() - started_at)
+
+
+def _stored_recipe(out: Path, asked: Raw) -> Recipe | None:
+    """The recipe that this directory is a run of, if it is one; what was asked must agree with it."""
+    if not (out / "recipe.toml").exists():
+        strangers = sorted(entry.name for entry in out.iterdir() if entry.name not in {".lock", "data"})
+        if strangers:
+            raise RunError(f"{out} is not empty and not a run: it has {strangers[0]}", hint="choose another directory")
+        return None
+    stored = Recipe.build(read_recipe(out / "recipe.toml"))
+    changed = differences(stored.raw(), Recipe.build(merge(stored.raw(), asked)).raw())
+    if changed:
+        raise RunError(
+            f"{out} was begun with another recipe: {'; '.join(changed[:3])}",
+            hint="go on with the values as before, or train in another directory",
+        )
+    return stored
+
+
+def _finished(out: Path, recipe: Recipe) -> LoadedModel | None:
+    try:
+        loaded = load_model(out / "model")
+    except ArtifactError:
+        return None
+    return loaded if loaded.facts.get("recipe") == recipe.digest() else None
+
+
+def _prepare(
+    asked: Raw, out: Path, choose: bool, device: torch.device, watcher: Watcher, started_at: float
+) -> _Prepared:
+    """Examine and encode the text, settle every value, and write them down."""
+    first = Recipe.build(asked)  # what is wrong with it is said before anything is read
+    check_precision(first.training.precision, device)
+    seen = examine_all(first.data, watcher.progress)
+    for report in seen.reports:
+        watcher.event("examined", report=report.to_dict())
+    budget = first.training.budget_seconds
+    settled = merge(asked, {"data": settle_data(first.data, seen.n_pairs)}, _of_start(first))
+    if choose:
+        settled = merge(choose_shape(seen.n_pairs, budget), settled)
+    prepared = _encode(Recipe.build(settled), out, watcher)
+    if choose:
+        batch = choose_batch(prepared.train.meta.n_target_tokens, prepared.recipe.model.d_model, budget)
+        settled = merge(batch, settled)
+        prepared = replace(prepared, recipe=Recipe.build(settled))
+    seconds_a_step = _trial(prepared, out, device, watcher)
+    if choose:
+        left = None if budget is None else budget - BUDGET_RESERVE_SECONDS - (perf_counter() - started_at)
+        length = choose_length(len(prepared.train), _steps_an_epoch(prepared), seconds_a_step, left)
+        prepared = replace(prepared, recipe=Recipe.build(merge(length, settled)))
+    _announce(prepared, seconds_a_step, device, watcher)
+    write_file(out / "recipe.toml", prepared.recipe.to_toml().encode())
+    return prepared
+
+
+def _encode(recipe: Recipe, out: Path, watcher: Watcher) -> _Prepared:
+    """Vocabulary and token stores; made when they are not there, or are not of this text."""
+    corpora = Corpora.of(recipe.data, recipe.training.seed)
+    if recipe.start_from is not None:
+        tokenizers = load_model(recipe.start_from).tokenizers
+    else:
+        tokenizers = make_tokenizers(out / "data" / "tokenizer", corpora, recipe.text, watcher.progress)
+    train, validation = make_stores(out / "data", corpora, tokenizers, recipe.text.max_length, watcher.progress)
+    return _Prepared(recipe, tokenizers, train, validation)
+
+
+def _of_start(recipe: Recipe) -> Raw:
+    """Fine-tuning: the shape is that of the model to start from; only its dropout may be another."""
+    if recipe.start_from is None:
+        return {}
+    start = load_model(recipe.start_from)
+    return {
+        "model": start.config.model_dump(exclude={"dropout"}) | {"architecture": start.architecture},
+        "text": {"joint": start.tokenizers.joint},
+    }
+
+
+def _stream(prepared: _Prepared) -> StreamSettings:
+    recipe, tokenizers = prepared.recipe, prepared.tokenizers
+    strength = recipe.text.sampling
+
+    def sampled(tokenizer: Tokenizer) -> Any:
+        return (lambda ids, seed: tokenizer.sample_many(ids, strength, seed)) if strength else None
+
+    return StreamSettings(
+        max_tokens=recipe.training.max_tokens,
+        seed=recipe.training.seed,
+        pad_id=tokenizers.target.pad_id,
+        bos_id=tokenizers.target.bos_id,
+        eos_id=tokenizers.target.eos_id,
+        accumulate=recipe.training.accumulate,
+        corpus_weights=tuple(one.weight for one in recipe.data.train),
+        resample_source=sampled(tokenizers.source),
+        resample_target=sampled(tokenizers.target),
+    )
+
+
+def _set_up(prepared: _Prepared, out: Path, device: torch.device) -> Training:
+    """The model, with the weights that its seed gives or those it starts from, and all that trains it."""
+    recipe, config = prepared.recipe, prepared.recipe.training
+    torch.manual_seed(random_key(config.seed, "weights"))
+    model_type, _ = MODELS[recipe.model.architecture]
+    sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
+    model = model_type(recipe.model.config(), *sizes, prepared.tokenizers.target.pad_id)
+    if recipe.start_from is not None:
+        load_weights(model, named_weights(load_model(recipe.start_from).model))
+    checkpoints = Checkpoints(
+        out / "checkpoints",
+        keep_last=max(2, config.average if config.average_of == "last" else 0),
+        keep_best=config.average if config.average_of == "best" else 1,
+    )
+    return set_up(
+        config,
+        model,
+        prepared.train,
+        _stream(prepared),
+        prepared.validation,
+        device,
+        checkpoints,
+        {"recipe": recipe.digest()},
+    )
+
+
+def _trial(prepared: _Prepared, out: Path, device: torch.device, watcher: Watcher) -> float:
+    """How long a step takes on this machine."""
+    watcher.progress("measuring the speed", 0, None)
+    training = _set_up(prepared, out, device)
+    check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
+    return time_steps(training, TRIAL_STEPS)
+
+
+def _steps_an_epoch(prepared: _Prepared) -> int:
+    n_batches = len(epoch_order(prepared.train, _stream(prepared), 0))
+    return max(1, n_batches // prepared.recipe.training.accumulate)
+
+
+def _announce(prepared: _Prepared, seconds_a_step: float, device: torch.device, watcher: Watcher) -> None:
+    recipe, meta = prepared.recipe, prepared.train.meta
+    with torch.device("meta"):
+        model = Transformer(recipe.model.config(), prepared.tokenizers.source.size, prepared.tokenizers.target.size)
+    watcher.event(
+        "plan",
+        preset=recipe.model.preset,
+        n_parameters=model.n_parameters,
+        n_pairs=len(prepared.train),
+        n_validation=len(prepared.validation),
+        n_blank=meta.n_blank,
+        n_too_long=meta.n_too_long,
+        vocabulary=prepared.tokenizers.target.size,
+        steps=recipe.training.steps,
+        steps_an_epoch=_steps_an_epoch(prepared),
+        seconds_a_step=seconds_a_step,
+        device=device.type,
+    )
+
+
+def _run(
+    prepared: _Prepared, out: Path, device: torch.device, report: Report, stop: Stop, spent_seconds: float
+) -> Path:
+    training = _set_up(prepared, out, device)
+    check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
+    with stop:
+        progress = fit(training, report, stop, spent_seconds)
+    load_weights(training.model, _product(training))
+    found = validate_all(training, averaged=False)
+    config, recipe = training.model.config, prepared.recipe
+    facts = {
+        "recipe": recipe.digest(),
+        "steps": progress.step,
+        "n_pairs": len(prepared.train),
+        "loss": found.loss,
+        "perplexity": found.perplexity,
+        "accuracy": found.accuracy,
+    }
+    save_model(
+        out / "model",
+        architecture=recipe.model.architecture,
+        config=config,
+        weights=named_weights(training.model),
+        tokenizers=prepared.tokenizers,
+        facts=facts,
+        card=model_card(recipe, config, training.model.n_parameters, len(prepared.train), progress, found),
+    )
+    report("finished", flush=True, path=str(out), elapsed_seconds=progress.elapsed_seconds, **facts)
+    return out / "model"
+
+
+def _product(training: Training) -> dict[str, torch.Tensor]:
+    """Section 6.1: the average of the last (or best) checkpoints; with EMA, the average that it kept."""
+    config = training.config
+    if training.ema is not None:
+        return training.ema.weights()
+    kept = training.checkpoints
+    chosen = kept.last(config.average) if config.average_of == "last" else kept.best(config.average)
+    return average(checkpoint.tensors("model") for checkpoint in chosen)

@@ -1,0 +1,280 @@
+"""The training loop: policies come in from outside, what is random is a function of (seed, step)."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
+from time import perf_counter
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from regard.data import Batch, Cursor, StreamSettings, TokenStore, prefetch, random_key, updates, validation_batches
+from regard.errors import RunError, TrainingStopped
+from regard.models import Transformer, load_weights, named_weights
+from regard.training.averaging import EMA
+from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
+from regard.training.config import TrainingConfig
+from regard.training.objectives import Objective, cross_entropy, r_drop
+from regard.training.schedule import rate
+from regard.training.stop import Stop
+from regard.training.validation import Validation, validate
+
+BUDGET_RESERVE_SECONDS = 3.0  # for the last save, the average and the model directory
+BUDGET_TOLERANCE = 1.05
+
+
+class Report(Protocol):
+    """Is told every event of a run: writes the journal, moves the progress bar."""
+
+    def __call__(self, event: str, **fields: Any) -> None: ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands. All of it is in every checkpoint."""
+
+    step: int  # the last one that was taken
+    steps: int  # the last one that will be; a budget moves it once, when the rate begins to fall
+    cooldown_from: int
+    cursor: Cursor = field(default_factory=Cursor)
+    elapsed_seconds: float = 0.0
+    best_loss: float | None = None
+    n_worse: int = 0  # validations since the best one
+    stopped_early: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return self.stopped_early or self.step >= self.steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Everything that a loop works on."""
+
+    config: TrainingConfig
+    model: Transformer
+    store: TokenStore
+    stream: StreamSettings
+    validation: TokenStore
+    device: torch.device
+    checkpoints: Checkpoints
+    identity: dict[str, str]  # of the recipe and the corpus: a checkpoint of another is refused
+    optimizer: torch.optim.Optimizer
+    ema: EMA | None
+    objective: Objective
+
+
+def set_up(
+    config: TrainingConfig,
+    model: Transformer,
+    store: TokenStore,
+    stream: StreamSettings,
+    validation: TokenStore,
+    device: torch.device,
+    checkpoints: Checkpoints,
+    identity: dict[str, str],
+) -> Training:
+    """A loop's parts, made from its configuration."""
+    return Training(
+        config=config,
+        model=model.to(device).train(),
+        store=store,
+        stream=stream,
+        validation=validation,
+        device=device,
+        checkpoints=checkpoints,
+        identity=identity,
+        optimizer=adam(config, model),
+        ema=EMA(model, config.ema) if config.ema is not None else None,
+        objective=r_drop(config.smoothing, config.r_drop) if config.r_drop else cross_entropy(config.smoothing),
+    )
+
+
+def adam(config: TrainingConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """Section 5.3. The rate is set before every step."""
+    betas = (config.beta1, config.beta2)
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon, fused=True)
+
+
+def fit(training: Training, report: Report, stop: Stop, spent_seconds: float = 0.0) -> Progress:
+    """Train to the end, from the newest good checkpoint if there is one. `spent_seconds` went before the loop."""
+    progress = _resume(training, report, spent_seconds)
+    with closing(prefetch(updates(training.store, training.stream, progress.cursor))) as stream:
+        clock = _Clock(progress)
+        while not progress.finished:
+            update, cursor = next(stream)
+            progress = replace(progress, step=progress.step + 1, cursor=cursor)
+            _set_rate(training, progress)
+            measured = take_step(training, update, progress.step)
+            progress = replace(progress, elapsed_seconds=clock.elapsed_seconds())
+            report("step", step=progress.step, steps=progress.steps, rate=_rate(training, progress), **measured,
+                   elapsed_seconds=progress.elapsed_seconds)  # fmt: skip
+            progress = _fit_to_budget(training, progress, clock, report)
+            progress = _validate_and_save(training, progress, clock, report, stop)
+    return progress
+
+
+def take_step(training: Training, update: list[Batch], step: int) -> dict[str, Any]:
+    """One update; its loss is normalised over the real target symbols of all its batches."""
+    torch.manual_seed(random_key(training.config.seed, "dropout", step, training.stream.rank))
+    started_at = perf_counter()
+    n_tokens = sum(batch.n_tokens for batch in update)
+    loss = nll = 0.0
+    for batch in update:
+        with _autocast(training):
+            outcome = training.objective(training.model, batch.to(training.device))
+        (outcome.loss / n_tokens).backward()
+        loss += float(outcome.loss.detach()) / n_tokens
+        nll += float(outcome.nll) / n_tokens
+    limit = training.config.clip if training.config.clip is not None else float("inf")
+    norm = float(nn.utils.clip_grad_norm_(training.model.parameters(), limit))
+    if not (isfinite(loss) and isfinite(norm)):
+        raise _not_a_number(step, loss, norm, update)
+    training.optimizer.step()
+    training.optimizer.zero_grad(set_to_none=True)
+    if training.ema is not None:
+        training.ema.update(step)
+    seconds = perf_counter() - started_at
+    return {"loss": loss, "nll": nll, "norm": norm, "n_tokens": n_tokens, "tokens_per_second": n_tokens / seconds}
+
+
+def time_steps(training: Training, n_steps: int) -> float:
+    """Seconds a step takes here, the median of some trial steps; leaves the weights changed."""
+    seconds = []
+    for number, (update, _) in enumerate(updates(training.store, training.stream, Cursor()), start=1):
+        started_at = perf_counter()
+        take_step(training, update, number)
+        seconds.append(perf_counter() - started_at)
+        if number == n_steps:
+            break
+    return sorted(seconds[1:])[(n_steps - 1) // 2]  # the first step also warms up
+
+
+class _Clock:
+    """Seconds of the whole run, over all its interruptions; and of this process's own steps."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._before, self._started_at, self._first = progress.elapsed_seconds, perf_counter(), progress.step
+
+    def elapsed_seconds(self) -> float:
+        return self._before + perf_counter() - self._started_at
+
+    def seconds_a_step(self, step: int) -> float:
+        return (perf_counter() - self._started_at) / max(1, step - self._first)
+
+
+def _resume(training: Training, report: Report, spent_seconds: float) -> Progress:
+    found, skipped = training.checkpoints.resume(training.identity)
+    for one in skipped:
+        report("skipped", checkpoint=one.name, reason=one.reason)
+    if found is None:
+        steps = training.config.steps
+        return Progress(0, steps, round(steps * (1 - training.config.cooldown)), elapsed_seconds=spent_seconds)
+    progress = _restore(training, found)
+    report("resume", step=found.step, steps=progress.steps, flush=True)
+    return progress
+
+
+def _restore(training: Training, checkpoint: Checkpoint) -> Progress:
+    load_weights(training.model, checkpoint.tensors("model"))
+    load_optimizer_tensors(training.optimizer, training.model, checkpoint.tensors("optimizer"))
+    if training.ema is not None:
+        training.ema.load_tensors(checkpoint.tensors("ema"))
+    saved = dict(checkpoint.state["progress"])
+    return Progress(**saved | {"cursor": Cursor(**saved["cursor"])})
+
+
+def _save(training: Training, progress: Progress, score: float | None, passing: bool) -> None:
+    tensors = {
+        "model": named_weights(training.model),
+        "optimizer": optimizer_tensors(training.optimizer, training.model),
+    }
+    if training.ema is not None:
+        tensors["ema"] = training.ema.tensors()
+    state = {**training.identity, "progress": asdict(progress)}
+    training.checkpoints.save(progress.step, tensors, state, score, passing)
+
+
+def _validate_and_save(training: Training, progress: Progress, clock: _Clock, report: Report, stop: Stop) -> Progress:
+    config, score = training.config, None
+    last = progress.step >= progress.steps
+    if last or progress.step % config.validate_every == 0:
+        found = validate_all(training, averaged=True)
+        score = found.loss
+        progress = _judge(progress, found, config.patience)
+        report("validation", step=progress.step, loss=found.loss, perplexity=found.perplexity,
+               accuracy=found.accuracy, best=progress.n_worse == 0)  # fmt: skip
+    scheduled = progress.finished or progress.step % config.save_every == 0
+    if scheduled or stop.signal_number is not None:
+        progress = replace(progress, elapsed_seconds=clock.elapsed_seconds())
+        _save(training, progress, score, passing=not scheduled)
+        report("save", step=progress.step, flush=True)
+    if stop.signal_number is not None and not progress.finished:
+        raise TrainingStopped(progress.step, stop.signal_number)
+    return progress
+
+
+def validate_all(training: Training, averaged: bool) -> Validation:
+    """The whole validation set; `averaged` takes EMA's weights, where there are any, in place of the model's."""
+    stream = training.stream
+    batches = validation_batches(
+        training.validation,
+        max_tokens=stream.max_tokens,
+        pad_id=stream.pad_id,
+        bos_id=stream.bos_id,
+        eos_id=stream.eos_id,
+    )
+    with training.ema.swapped_in() if averaged and training.ema is not None else nullcontext():
+        return validate(training.model, batches, training.device)
+
+
+def _judge(progress: Progress, found: Validation, patience: int | None) -> Progress:
+    if progress.best_loss is None or found.loss < progress.best_loss:
+        return replace(progress, best_loss=found.loss, n_worse=0)
+    n_worse = progress.n_worse + 1
+    return replace(progress, n_worse=n_worse, stopped_early=patience is not None and n_worse >= patience)
+
+
+def _fit_to_budget(training: Training, progress: Progress, clock: _Clock, report: Report) -> Progress:
+    """With a budget, fix the last step when the rate begins to fall: only then does the rate depend on it."""
+    budget = training.config.budget_seconds
+    if budget is None:
+        return progress
+    if progress.step == progress.cooldown_from:
+        left = budget - BUDGET_RESERVE_SECONDS - clock.elapsed_seconds()
+        steps = progress.step + max(1, int(left / clock.seconds_a_step(progress.step)))
+        report("refit", step=progress.step, steps=steps, was=progress.steps)
+        return replace(progress, steps=steps)
+    if clock.elapsed_seconds() > BUDGET_TOLERANCE * budget and progress.step > progress.cooldown_from:
+        report("warning", message="slower than measured: stopping at the end of the budget", step=progress.step)
+        return replace(progress, steps=progress.step)
+    return progress
+
+
+def _rate(training: Training, progress: Progress) -> float:
+    d_model = training.model.config.d_model
+    return rate(training.config, progress.step, progress.steps, progress.cooldown_from, d_model)
+
+
+def _set_rate(training: Training, progress: Progress) -> None:
+    for group in training.optimizer.param_groups:
+        group["lr"] = _rate(training, progress)
+
+
+def _autocast(training: Training) -> Any:
+    if training.config.precision == "float32":
+        return nullcontext()
+    return torch.autocast(training.device.type, dtype=torch.bfloat16)
+
+
+def _not_a_number(step: int, loss: float, norm: float, update: list[Batch]) -> RunError:
+    numbers = [int(index) for batch in update for index in batch.indices]
+    some = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
+    what = f"the loss is {loss}" if not isfinite(loss) else f"the gradient's norm is {norm}"
+    return RunError(
+        f"step {step}: {what}, on {len(numbers)} pairs (numbers {some} of the token store); nothing was saved since",
+        hint="lower training.rate, or set training.clip = 1.0, in another directory; the last checkpoint is good",
+    )

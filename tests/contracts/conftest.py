@@ -1,0 +1,52 @@
+"""Every entry of MODELS, at sizes that a test can train. A new architecture adds a line to SIZES."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.models import MODELS
+from regard.text import Tokenizer, TokenizerPair, train_tokenizer
+
+VOCAB, PAD_ID = 19, 0
+_TRANSFORMER = {"n_encoder_layers": 2, "n_decoder_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0}
+
+# architecture → the configurations that stand for it
+SIZES: dict[str, list[dict[str, Any]]] = {
+    "transformer": [
+        _TRANSFORMER,
+        _TRANSFORMER | {"norm": "pre", "activation": "swiglu", "tie": "none"},
+        _TRANSFORMER | {"positions": "learned", "max_positions": 64, "attention": "additive", "tie": "target"},
+    ],
+}
+ModelMaker = Callable[..., nn.Module]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `entry` runs once for each configuration of each architecture."""
+    if "entry" in metafunc.fixturenames:
+        entries = [(name, size) for name in MODELS for size in SIZES.get(name, [])]
+        ids = [f"{name}-{number}" for name in MODELS for number in range(len(SIZES.get(name, [])))]
+        metafunc.parametrize("entry", entries, ids=ids)
+
+
+@pytest.fixture
+def make_model(entry: tuple[str, dict[str, Any]]) -> ModelMaker:
+    """Builds the model of the entry, with some seed and changes to its configuration."""
+    model_type, config_type = MODELS[entry[0]]
+
+    def make(seed: int = 1, n_symbols: int = VOCAB, **changes: Any) -> nn.Module:
+        torch.manual_seed(seed)
+        return model_type(config_type(**(entry[1] | changes)), n_symbols, n_symbols, PAD_ID)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tokenizers() -> TokenizerPair:
+    """A vocabulary of a few hundred pieces."""
+    lines = ["the animal did not cross the street", "das Tier ging nicht über die Straße", "it was too tired"]
+    tokenizer = Tokenizer(train_tokenizer(lines * 5, size=300))
+    return TokenizerPair(tokenizer, tokenizer)
