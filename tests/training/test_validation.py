@@ -1,0 +1,87 @@
+"""Validation: means over real symbols, without dropout, and without a trace in the model."""
+
+from collections.abc import Iterator
+from math import exp, log
+
+import pytest
+import torch
+
+from regard.data import Batch, collate
+from regard.models import Transformer, TransformerConfig
+from regard.training.validation import Validation, validate
+
+CPU = torch.device("cpu")
+PAIRS = [([4, 5, 6], [7, 8]), ([9], [10, 4, 5, 6, 7]), ([5, 5, 5, 5, 8], [9]), ([6, 7], [4, 4, 8])]
+
+
+def make_model(dropout: float = 0.0) -> Transformer:
+    torch.manual_seed(1)
+    size = {"n_encoder_layers": 1, "n_decoder_layers": 1, "d_model": 16, "d_ff": 16, "n_heads": 2}
+    return Transformer(TransformerConfig(dropout=dropout, **size), 11, 11, pad_id=0)
+
+
+def make_batches(n_pairs: int) -> list[Batch]:
+    starts = range(0, len(PAIRS), n_pairs)
+    return [collate(PAIRS[i : i + n_pairs], pad_id=0, bos_id=2, eos_id=3) for i in starts]
+
+
+def test_validation_gives_the_means_of_all_symbols_not_the_mean_of_batches() -> None:
+    model = make_model().eval()
+    total, n_right, n = 0.0, 0, 0
+    for batch in make_batches(1):
+        log_p = model(batch.src, batch.tgt_in).log_softmax(-1)[0]
+        for t, right in enumerate(batch.tgt_out[0].tolist()):
+            total, n = total - log_p[t, right].item(), n + 1
+            n_right += int(log_p[t].argmax()) == right
+    for n_pairs in (1, 2, 4):
+        found = validate(model, make_batches(n_pairs), CPU)
+        assert found.loss == pytest.approx(total / n, rel=1e-5)
+        assert found.accuracy == pytest.approx(n_right / n)
+        assert found.perplexity == pytest.approx(exp(total / n), rel=1e-5)
+
+
+def test_a_guess_has_the_perplexity_of_the_vocabulary() -> None:
+    model = make_model()
+    torch.nn.init.zeros_(model.output_weight)
+    found = validate(model, make_batches(2), CPU)
+    assert found.loss == pytest.approx(log(11))
+    assert found.perplexity == pytest.approx(11)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_dropout_is_off_meanwhile_and_the_mode_is_restored(training: bool) -> None:
+    model = make_model(dropout=0.5).train(training)
+    assert validate(model, make_batches(2), CPU) == validate(model, make_batches(2), CPU)
+    assert all(module.training == training for module in model.modules())
+
+
+def test_the_mode_is_restored_even_after_an_error() -> None:
+    def broken() -> Iterator[Batch]:
+        yield make_batches(1)[0]
+        raise OSError("the disk is gone")
+
+    model = make_model().train()
+    with pytest.raises(OSError, match="the disk is gone"):
+        validate(model, broken(), CPU)
+    assert model.training
+
+
+def test_validation_leaves_neither_gradients_nor_draws_random_numbers() -> None:
+    model = make_model(dropout=0.5).train()
+    before = torch.get_rng_state()
+    validate(model, make_batches(2), CPU)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_training_goes_on_after_validating_on_a_longer_text_than_any_before() -> None:
+    model = make_model(dropout=0.1).train()
+    long = collate([([5] * 400, [6] * 400)], pad_id=0, bos_id=2, eos_id=3)
+    validate(model, [long], CPU)
+    model(long.src, long.tgt_in).sum().backward()
+    assert all(bool(p.grad.isfinite().all()) for p in model.parameters())
+
+
+def test_no_batches_and_a_diverged_model_give_numbers_not_errors() -> None:
+    assert validate(make_model(), [], CPU) == Validation(0.0, 0.0)
+    assert Validation(loss=1e9, accuracy=0.0).perplexity == exp(700)
