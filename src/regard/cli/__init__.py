@@ -1,1 +1,19 @@
-"""The command line: one file a verb."""
+"""The command line: one file a verb. The only room that reads arguments, or prints."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command; a UserError is one line on stderr and exit code 2."""
+    from regard.cli.app import app
+    from regard.errors import UserError
+
+    try:
+        app()
+    except UserError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(2)
+    except BrokenPipeError:
+        # whoever read our output has left: that is no error, and there is nobody to tell
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,38 @@
+"""The verbs."""
+
+from typing import Annotated
+
+import typer
+
+from regard import __version__
+from regard.cli.check import check
+from regard.cli.demo import demo
+from regard.cli.train import train
+
+app = typer.Typer(
+    name="regard",
+    help="Two text files in, a translator out: the Transformer of the paper, trained on your own machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _all(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which one.")
+    ] = False,
+) -> None:
+    """Two text files in, a translator out: the Transformer of the paper, trained on your own machine."""
+
+
+app.command()(demo)
+app.command()(check)
+app.command()(train)

@@ -1,0 +1,146 @@
+"""What a person sees of a training: a live bar on a terminal, plain lines elsewhere. Everything goes to stderr."""
+
+from __future__ import annotations
+
+from math import exp
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from regard.recipe import Watcher
+
+_PLAIN_EVERY_SECONDS = 10.0
+
+
+def duration(seconds: float) -> str:
+    """How a person says it: 42 s, 12 min, 3 h 20 min, 2 d 4 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+class TrainingDisplay(Watcher):
+    """One line that moves, and a line that stays for whatever is worth keeping."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._console = Console(file=stream, highlight=False, soft_wrap=True)
+        self._live = self._console.is_terminal
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[numbers]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[eta]}"),
+            console=self._console,
+            transient=True,
+            disable=not self._live,
+        )
+        self._task: TaskID | None = None
+        self._stage = ""
+        self._said_at = float("-inf")
+        self._first: tuple[int, float] | None = None  # step and time when this process began
+        self._speed = 0.0  # target tokens a second, smoothed
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, markup=False)
+
+    def progress(self, stage: str, done: int, total: int | None) -> None:
+        if stage != self._stage:
+            self._stage = stage
+            if not self._live:
+                self.say(f"{stage} …")
+            self._replace_task(stage, total)
+        if self._task is not None:
+            self._bar.update(self._task, completed=done, total=total)
+
+    def event(self, event: str, **fields: Any) -> None:
+        handler = getattr(self, "_on_" + event.replace("-", "_"), None)
+        if handler is not None:
+            handler(**fields)
+
+    def _replace_task(self, description: str, total: int | None) -> None:
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(description, total=total, numbers="", eta="")
+
+    def _on_examined(self, report: dict[str, Any], **_: Any) -> None:
+        for finding in report["findings"]:
+            if finding["severity"] != "note":
+                self.say(f"{finding['severity']}: {finding['message']}")
+
+    def _on_plan(self, **plan: Any) -> None:
+        left_out = plan["n_blank"] + plan["n_too_long"]
+        self.say(
+            f"text      {plan['n_pairs']:,} pairs to learn from, {plan['n_validation']:,} to validate on"
+            + (f", {left_out:,} left out (blank or too long)" if left_out else "")
+        )
+        millions = plan["n_parameters"] / 1e6
+        self.say(f"model     {plan['preset']}, {millions:.1f}M parameters, vocabulary {plan['vocabulary']:,}")
+        epochs = plan["steps"] / plan["steps_an_epoch"]
+        self.say(
+            f"training  {plan['steps']:,} steps ({epochs:.1f} epochs) of {plan['seconds_a_step']:.2f} s on the "
+            f"{plan['device']}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
+        )
+
+    def _on_skipped(self, checkpoint: str, reason: str, **_: Any) -> None:
+        self.say(f"skipped {checkpoint}: {reason}")
+
+    def _on_resume(self, step: int, steps: int, **_: Any) -> None:
+        self.say(f"going on after step {step:,} of {steps:,}")
+
+    def _on_refit(self, steps: int, was: int, **_: Any) -> None:
+        self.say(f"fitted to the time that is left: {steps:,} steps in place of {was:,}")
+
+    def _on_warning(self, message: str, **_: Any) -> None:
+        self.say(f"warning: {message}")
+
+    def _on_step(self, step: int, steps: int, nll: float, loss: float, tokens_per_second: float, **_: Any) -> None:
+        now = perf_counter()
+        if self._first is None:
+            self._first = (step - 1, now)
+            self._speed = tokens_per_second
+            self._stage = "training"
+            self._replace_task("training", steps)
+        self._speed += 0.05 * (tokens_per_second - self._speed)
+        taken = step - self._first[0]
+        eta = duration((now - self._first[1]) / taken * (steps - step)) if taken > 1 else "…"
+        numbers = (
+            f"step {step:,}/{steps:,}  loss {loss:.3f}  perplexity {exp(min(nll, 20)):.2f}  {self._speed:,.0f} tokens/s"
+        )
+        if self._task is not None:
+            self._bar.update(self._task, completed=step, total=steps, numbers=numbers, eta=f"{eta} left")
+        if not self._live and now - self._said_at >= _PLAIN_EVERY_SECONDS:
+            self._said_at = now
+            self.say(f"{numbers}  {eta} left")
+
+    def _on_validation(self, step: int, loss: float, perplexity: float, accuracy: float, best: bool, **_: Any) -> None:
+        mark = "  best so far" if best else ""
+        self.say(
+            f"step {step:>7,}  validation: loss {loss:.3f}  perplexity {perplexity:.2f}  right {accuracy:.1%}{mark}"
+        )
+
+    def _on_finished(self, path: str, elapsed_seconds: float, perplexity: float, accuracy: float, **_: Any) -> None:
+        self.say(
+            f"finished in {duration(elapsed_seconds)}: perplexity {perplexity:.2f}, {accuracy:.1%} of the symbols right"
+        )
+        self.say(f"the model is in {path}/model")
+
+    def _on_already_finished(self, path: str, perplexity: float, accuracy: float, **_: Any) -> None:
+        self.say(f"{path} is finished: perplexity {perplexity:.2f}, {accuracy:.1%} of the symbols right; nothing to do")

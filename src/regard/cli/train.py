@@ -1,0 +1,94 @@
+"""`regard train`: two text files in, a trained Transformer out."""
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.errors import RecipeError, RunError, TrainingStopped
+
+if TYPE_CHECKING:
+    from regard.recipe import Raw
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def train(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The run directory; the same one again resumes.")],
+    source: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Sentences, one a line (plain, gzip or zstd). Repeatable.")
+    ] = None,
+    target: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Their translations, line by line.")] = None,
+    tsv: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Or both: source, a tab, target.")] = None,
+    valid_source: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Validation set (default: some pairs are held out).")
+    ] = None,
+    valid_target: Annotated[Path | None, typer.Option(metavar="FILE", help="Its translations.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Fit size and schedule to this time: 90s, 20m, 2h, 1d.")
+    ] = None,
+    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="A recipe (TOML).")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any value of the recipe, as training.steps=300. Repeatable."),
+    ] = None,
+    start_from: Annotated[
+        Path | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this model instead of starting anew.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps (default: the fastest there is).")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in DIR; an error if there is none.")
+    ] = False,
+) -> None:
+    """Train a model. Without a recipe, everything that is not said is chosen from the text and the machine.
+
+    Ctrl-C once saves and stops; the same command again goes on, bit for bit.
+    """
+    if resume and not (out / "recipe.toml").exists():
+        raise RunError(f"there is no run in {out} to resume", hint="start one without --resume")
+    from regard.cli.display import TrainingDisplay
+    from regard.recipe import merge, parse_setting, read_recipe
+    from regard.recipe import train as run
+
+    asked = merge(
+        read_recipe(recipe) if recipe is not None else {},
+        _data(source or [], target or [], tsv or [], valid_source, valid_target),
+        {"start_from": str(start_from)} if start_from is not None else {},
+        {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
+        *(parse_setting(one) for one in setting or []),
+    )
+    if "train" not in asked.get("data", {}) and not (out / "recipe.toml").exists():
+        raise RecipeError("there is no text to train on", hint="give --source FILE --target FILE, or --tsv FILE")
+    with TrainingDisplay(sys.stderr) as display:
+        try:
+            run(asked, out, choose=recipe is None or budget is not None, device=device, watcher=display)
+        except TrainingStopped as stopped:
+            display.say(f"stopped after step {stopped.step}, and saved; the same command goes on from there")
+            raise typer.Exit(128 + stopped.signal_number) from stopped
+
+
+def parse_time(text: str) -> float:
+    """`20m` → 1200 seconds; also 90s, 1.5h, 2d, 1h30m."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise RecipeError(f"{text!r} is not a time", hint="write it as 90s, 20m, 2h or 1h30m")
+    return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def _data(
+    source: list[Path], target: list[Path], tsv: list[Path], valid_source: Path | None, valid_target: Path | None
+) -> "Raw":
+    if len(source) != len(target):
+        raise RecipeError(
+            f"{len(source)} --source and {len(target)} --target", hint="each source file needs its target file"
+        )
+    if (valid_source is None) != (valid_target is None):
+        raise RecipeError("a validation set needs both --valid-source and --valid-target")
+    train = [{"source": str(one), "target": str(two)} for one, two in zip(source, target, strict=True)]
+    train += [{"tsv": str(one)} for one in tsv]
+    data: dict[str, object] = {"train": train} if train else {}
+    if valid_source is not None:
+        data["validation"] = [{"source": str(valid_source), "target": str(valid_target)}]
+    return {"data": data} if data else {}

@@ -1,0 +1,28 @@
+"""A corpus with a right answer, made from nothing: strings of digits, and the same ones reversed."""
+
+from pathlib import Path
+from random import Random
+
+SHORTEST, LONGEST = 4, 12
+
+
+def reversed_digits(n_pairs: int, seed: int) -> list[tuple[str, str]]:
+    """Distinct pairs such as ("3 1 4 1", "1 4 1 3")."""
+    rng, seen = Random(seed), set()
+    pairs: list[tuple[str, str]] = []
+    while len(pairs) < n_pairs:
+        digits = " ".join(rng.choices("0123456789", k=rng.randint(SHORTEST, LONGEST)))
+        if digits not in seen:
+            seen.add(digits)
+            pairs.append((digits, digits[::-1]))
+    return pairs
+
+
+def write_digits(directory: Path, n_pairs: int, seed: int) -> tuple[Path, Path]:
+    """Two text files of pairs."""
+    directory.mkdir(parents=True, exist_ok=True)
+    pairs = reversed_digits(n_pairs, seed)
+    source, target = directory / "digits.src", directory / "digits.tgt"
+    source.write_text("".join(f"{one}\n" for one, _ in pairs), encoding="utf-8")
+    target.write_text("".join(f"{two}\n" for _, two in pairs), encoding="utf-8")
+    return source, target
