@@ -68,7 +68,7 @@ def rewrite_config(directory: Path, change: Callable[[dict[str, Any]], Any]) -> 
     reseal(directory)
 
 
-def refused(directory: Path, because: str = "") -> None:
+def refused(directory: Path, because: str | None = None) -> None:
     with pytest.raises(ArtifactError, match=because):
         load_model(directory)
 
