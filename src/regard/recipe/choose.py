@@ -30,14 +30,28 @@ def choose_batch(n_target_tokens: int, d_model: int, budget_seconds: float | Non
     return {"training": training}
 
 
-def choose_length(n_pairs: int, steps_an_epoch: int, seconds_a_step: float, left_seconds: float | None) -> Raw:
-    """How many steps: what fits into the time that is left, or as many passes as a corpus of this size is worth."""
+def choose_length(
+    n_pairs: int,
+    steps_an_epoch: int,
+    seconds_a_step: float,
+    left_seconds: float | None,
+    asked_steps: int | None = None,
+) -> Raw:
+    """How many steps: what fits into the time that is left, or as many passes as a corpus of this size is worth.
+
+    What follows from their number (warm-up, when to save) follows from the number that was asked for, if one was.
+    """
+    if asked_steps is not None:
+        return _every_part(asked_steps)
     if left_seconds is not None:
         steps = int(left_seconds / seconds_a_step)
     else:
         epochs = max(5.0, min(60.0, 30 * (50_000 / n_pairs) ** 0.35))
         steps = round(epochs * steps_an_epoch)
-    steps = max(20, min(100_000, steps))
+    return _every_part(max(20, min(100_000, steps)))
+
+
+def _every_part(steps: int) -> Raw:
     every = max(10, min(1500, steps // 20))
     return {
         "training": {

@@ -29,6 +29,7 @@ from regard.text import (
 from regard.text.corpus import OnBadPair
 
 MAX_TOKENIZER_BYTES = 100_000_000
+LARGE_ENOUGH_PAIRS = 1_000  # chance alone holds some of these out
 
 LinePair = tuple[str, str, int]  # source, target, number of the corpus
 
@@ -70,12 +71,16 @@ class Corpora:
 
     def validation_pairs(self) -> Iterator[LinePair]:
         """The validation corpora, or what is held out of the training corpora."""
-        if self.validation:
-            yield from _all_pairs(self.validation, self.on_bad)
-            return
-        for pair in _all_pairs(self.train, self.on_bad):
-            if is_held_out(pair[0], self.held_out, self.seed):
+        n_pairs = 0
+        for pair in _all_pairs(self.validation or self.train, self.on_bad):
+            if self.validation or is_held_out(pair[0], self.held_out, self.seed):
+                n_pairs += 1
                 yield pair
+        if n_pairs == 0:
+            raise DataError(
+                f"there is no pair to validate on (data.held_out is {self.held_out:g})",
+                hint="raise data.held_out, or give --valid-source and --valid-target",
+            )
 
 
 @dataclass(frozen=True)
@@ -99,10 +104,12 @@ def examine_all(data: DataConfig, show: ShowProgress) -> Examined:
     return Examined(sum(report.n_pairs for report in reports), reports)
 
 
-def settle_data(data: DataConfig, n_pairs: int) -> dict[str, Any]:
+def settle_data(data: DataConfig, n_pairs: int, seed: int) -> dict[str, Any]:
     """The values of [data] that depend on the files."""
-    held_out = 0.0 if data.validation else held_out_share(n_pairs)
-    return {"held_out": held_out if data.held_out is None else data.held_out, "fingerprint": fingerprint_all(data)}
+    held_out = data.held_out
+    if held_out is None:
+        held_out = 0.0 if data.validation else _share_that_divides(data, n_pairs, seed)
+    return {"held_out": held_out, "fingerprint": fingerprint_all(data)}
 
 
 def fingerprint_all(data: DataConfig) -> str:
@@ -156,6 +163,22 @@ def make_stores(
 
     train = store("train", corpora.train, corpora.training_pairs())
     return train, store("validation", corpora.validation or corpora.train, corpora.validation_pairs())
+
+
+def _share_that_divides(data: DataConfig, n_pairs: int, seed: int) -> float:
+    """The usual share; of a handful of pairs, the nearest one that leaves some on both sides."""
+    usual = held_out_share(n_pairs)
+    if n_pairs >= LARGE_ENOUGH_PAIRS:
+        return usual
+    sources = [pair[0] for pair in _all_pairs(tuple(one.corpus() for one in data.train), data.on_bad)]
+    finer = sorted((part / 128 for part in range(1, 128)), key=lambda share: abs(share - usual))
+    for share in (usual, *finer):
+        if 0 < sum(is_held_out(source, share, seed) for source in sources) < len(sources):
+            return share
+    raise DataError(
+        f"too few pairs ({len(sources)}) to hold some of them out for validation",
+        hint="give more text, or a validation set with --valid-source and --valid-target",
+    )
 
 
 def _all_pairs(corpora: tuple[Corpus, ...], on_bad: OnBadPair) -> Iterator[LinePair]:

@@ -12,7 +12,7 @@ import torch
 from regard.artifact import LoadedModel, load_model, save_model
 from regard.data import StreamSettings, TokenStore, epoch_order, random_key
 from regard.durable import check_writable, lock_directory, remove_debris, write_file
-from regard.errors import ArtifactError, RunError
+from regard.errors import ArtifactError, RecipeError, RunError
 from regard.models import MODELS, Transformer, load_weights, named_weights
 from regard.recipe.card import model_card
 from regard.recipe.choose import choose_batch, choose_length, choose_shape
@@ -65,7 +65,7 @@ def train(
     """
     started_at = perf_counter()
     out, watcher = Path(out), watcher or Watcher()
-    asked = recipe.raw() if isinstance(recipe, Recipe) else recipe
+    asked = recipe.asked() if isinstance(recipe, Recipe) else recipe
     on = choose_device(device)
     keep_freed_memory()
     with lock_directory(out):
@@ -119,11 +119,12 @@ def _prepare(
     """Examine and encode the text, settle every value, and write them down."""
     first = Recipe.build(asked)  # what is wrong with it is said before anything is read
     check_precision(first.training.precision, device)
+    of_start = _of_start(first, asked)
     seen = examine_all(first.data, watcher.progress)
     for report in seen.reports:
         watcher.event("examined", report=report.to_dict())
     budget = first.training.budget_seconds
-    settled = merge(asked, {"data": settle_data(first.data, seen.n_pairs)}, _of_start(first))
+    settled = merge(asked, {"data": settle_data(first.data, seen.n_pairs, first.training.seed)}, of_start)
     if choose:
         settled = merge(choose_shape(seen.n_pairs, budget), settled)
     prepared = _encode(Recipe.build(settled), out, watcher)
@@ -134,7 +135,8 @@ def _prepare(
     seconds_a_step = _trial(prepared, out, device, watcher)
     if choose:
         left = None if budget is None else budget - BUDGET_RESERVE_SECONDS - (perf_counter() - started_at)
-        length = choose_length(len(prepared.train), _steps_an_epoch(prepared), seconds_a_step, left)
+        steps = prepared.recipe.training.steps if "steps" in asked.get("training", {}) else None
+        length = choose_length(len(prepared.train), _steps_an_epoch(prepared), seconds_a_step, left, steps)
         prepared = replace(prepared, recipe=Recipe.build(merge(length, settled)))
     _announce(prepared, seconds_a_step, device, watcher)
     write_file(out / "recipe.toml", prepared.recipe.to_toml().encode())
@@ -152,15 +154,23 @@ def _encode(recipe: Recipe, out: Path, watcher: Watcher) -> _Prepared:
     return _Prepared(recipe, tokenizers, train, validation)
 
 
-def _of_start(recipe: Recipe) -> Raw:
-    """Fine-tuning: the shape is that of the model to start from; only its dropout may be another."""
+def _of_start(recipe: Recipe, asked: Raw) -> Raw:
+    """Fine-tuning: shape and vocabulary are those of the model to start from; only its dropout may be another."""
     if recipe.start_from is None:
         return {}
     start = load_model(recipe.start_from)
-    return {
+    of_start = {
         "model": start.config.model_dump(exclude={"dropout"}) | {"architecture": start.architecture},
         "text": {"joint": start.tokenizers.joint},
     }
+    for section, values in of_start.items():
+        for key, value in values.items():
+            if (given := asked.get(section, {}).get(key, value)) != value:
+                raise RecipeError(
+                    f"{section}.{key} can not be {given!r}: it is {value!r} in the model to start from",
+                    hint="leave it out, or train without --from",
+                )
+    return of_start
 
 
 def _stream(prepared: _Prepared) -> StreamSettings:

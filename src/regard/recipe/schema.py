@@ -106,6 +106,10 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
         """TOML's values, every one of them."""
         return self.model_dump(mode="json", exclude_none=True)
 
+    def asked(self) -> Raw:
+        """TOML's values, those alone that somebody gave."""
+        return self.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+
     def to_toml(self) -> str:
         return tomli_w.dumps(self.raw())
 
@@ -175,6 +179,8 @@ def _in_words(error: ValidationError) -> str:
         return f"unknown key {where!r}" + (f"; did you mean {near[0]!r}?" if near else "")
     if first["type"] == "missing":
         return f"{where} is not given"
+    if first["type"] == "model_type":
+        return f"{where} is a section of the recipe: give one of its values, as {where}.{_known(first['loc'])[0]}"
     message = first["msg"].removeprefix("Value error, ")
     value = first.get("input")
     shown = f" (it is {value!r})" if isinstance(value, str | int | float) else ""

@@ -243,12 +243,15 @@ def _fit_to_budget(training: Training, progress: Progress, clock: _Clock, report
     budget = training.config.budget_seconds
     if budget is None:
         return progress
-    if progress.step == progress.cooldown_from:
-        left = budget - BUDGET_RESERVE_SECONDS - clock.elapsed_seconds()
+    elapsed = clock.elapsed_seconds()
+    falls = progress.step >= progress.cooldown_from
+    late = elapsed > (1 - training.config.cooldown) * budget  # the steps are slower than somebody thought
+    if progress.step == max(1, progress.cooldown_from) or (late and not falls):
+        left = budget - BUDGET_RESERVE_SECONDS - elapsed
         steps = progress.step + max(1, int(left / clock.seconds_a_step(progress.step)))
         report("refit", step=progress.step, steps=steps, was=progress.steps)
-        return replace(progress, steps=steps)
-    if clock.elapsed_seconds() > BUDGET_TOLERANCE * budget and progress.step > progress.cooldown_from:
+        return replace(progress, steps=steps, cooldown_from=progress.step)
+    if elapsed > BUDGET_TOLERANCE * budget and falls and progress.step < progress.steps:
         report("warning", message="slower than measured: stopping at the end of the budget", step=progress.step)
         return replace(progress, steps=progress.step)
     return progress

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -18,7 +19,8 @@ class Stop:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._heard) for number in _SIGNALS}
+        if threading.current_thread() is threading.main_thread():  # only there may a signal be listened to
+            self._before = {number: signal.signal(number, self._heard) for number in _SIGNALS}
         return self
 
     def __exit__(
