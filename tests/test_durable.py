@@ -140,6 +140,18 @@ def test_a_removed_directory_is_gone(good: Path) -> None:
         remove_directory(good)
 
 
+def test_a_removal_that_the_disk_does_not_confirm_is_taken_back(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        with pytest.raises(RunError, match=r"could not remove .*model: input/output error"):
+            remove_directory(good)
+    verify_directory(good)
+    assert names(good.parent) == ["model"]
+
+
 # Debris
 
 

@@ -49,7 +49,11 @@ def remove_directory(path: Path) -> None:
     doomed = aside_of(path, "removing")
     try:
         path.rename(doomed)
-        _flush(path.parent)
+        try:
+            _flush(path.parent)
+        except OSError:  # whether the disk has the new name is not known: what it may still name must stay whole
+            doomed.rename(path)
+            raise
     except OSError as error:
         raise RunError(f"could not remove {path}: {reason(error)}", hint=_advice(error)) from error
     discard(doomed)

@@ -1,0 +1,211 @@
+"""What every measurement stands on: a small corpus, the real command line, and a small model directory."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+
+import torch
+
+from regard.artifact import save_model
+from regard.demo.digits import write_digits
+from regard.errors import ArtifactError
+from regard.models import Transformer, TransformerConfig, named_weights
+from regard.text import Tokenizer, TokenizerPair, train_tokenizer
+from regard.training.journal import events
+
+STEPS, SAVE_EVERY = 60, 10
+SETTINGS = (
+    "model.n_encoder_layers=1",
+    "model.n_decoder_layers=1",
+    "model.d_model=32",
+    "model.d_ff=64",
+    "model.n_heads=2",
+    "model.dropout=0.3",
+    "text.vocabulary=280",
+    "training.max_tokens=256",
+    f"training.steps={STEPS}",
+    f"training.save_every={SAVE_EVERY}",
+    "training.validate_every=20",
+    "training.warmup=10",
+    "training.average=3",
+)
+CONFIG = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=32, d_ff=64, n_heads=2)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What was measured; `passed` is None where this machine does not allow the measurement."""
+
+    text: str
+    passed: bool | None
+
+
+class Lab:
+    """A folder to work in, and how much of the work to do."""
+
+    def __init__(self, folder: Path, quick: bool) -> None:
+        self.folder, self.quick = folder, quick
+        self._numbers = count(1)
+
+    def times(self, full: int, quick: int) -> int:
+        return quick if self.quick else full
+
+    def fresh(self) -> Path:
+        """A path that nothing lies at."""
+        return self.folder / f"case-{next(self._numbers):05d}"
+
+    @cached_property
+    def text(self) -> tuple[Path, Path]:
+        return write_digits(self.folder / "text", 400, seed=1)
+
+    @cached_property
+    def reference(self) -> Path:
+        """A run that nothing interrupted."""
+        run = self.folder / "reference"
+        done = self.train(run)
+        assert done.returncode == 0, done.stderr
+        return run
+
+    @cached_property
+    def tokenizers(self) -> TokenizerPair:
+        with self.text[0].open(encoding="utf-8") as lines:
+            tokenizer = Tokenizer(train_tokenizer([line.rstrip("\n") for line in lines], size=280))
+        return TokenizerPair(tokenizer, tokenizer)
+
+    def command(self, out: Path, *settings: str, options: tuple[str, ...] = ()) -> list[str]:
+        """`regard train` on the digits; later settings win."""
+        source, target = self.text
+        given = [part for one in (*SETTINGS, *settings) for part in ("--set", one)]
+        train = ["train", "--source", str(source), "--target", str(target), "--out", str(out)]
+        return [sys.executable, "-m", "regard", *train, *given, *options]
+
+    def train(
+        self, out: Path, *settings: str, options: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end, whichever that is."""
+        command = self.command(out, *settings, options=options)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+    def start(self, out: Path, *settings: str) -> "subprocess.Popen[str]":
+        """Begin it, in a process group of its own as a shell would."""
+        quiet = subprocess.DEVNULL
+        command = self.command(out, *settings)
+        return subprocess.Popen(command, stdout=quiet, stderr=quiet, text=True, start_new_session=True)
+
+    def killed(self, out: Path, at_step: int, *settings: str, delay_seconds: float = 0.0) -> int:
+        """Begin it and kill -9 it when that step has been taken; gives the step that it had reached."""
+        process = self.start(out, *settings)
+        wait_for_step(out, process, at_step)
+        time.sleep(delay_seconds)
+        process.kill()
+        process.wait()
+        return last_step(out)
+
+    def save_model(self, path: Path, config: TransformerConfig = CONFIG, seed: int = 1) -> Path:
+        """A model directory with random weights."""
+        torch.manual_seed(seed)
+        model = Transformer(config, self.tokenizers.source.size, self.tokenizers.target.size)
+        save_model(
+            path,
+            architecture="transformer",
+            config=config,
+            weights=named_weights(model),
+            tokenizers=self.tokenizers,
+            facts={},
+            card="# A model\n",
+        )
+        return path
+
+
+def wait_for_step(run: Path, process: "subprocess.Popen[str]", step: int) -> None:
+    """Until the journal has that step, or the process has ended."""
+    while last_step(run) < step and process.poll() is None:
+        time.sleep(0.001)
+
+
+def last_step(run: Path) -> int:
+    """The last step that the journal of a run has; 0 without one."""
+    try:
+        return max((event["step"] for event in events(run / "journal.jsonl") if event["event"] == "step"), default=0)
+    except ArtifactError:
+        return 0
+
+
+def weights_of(run: Path) -> dict[str, str]:
+    """The SHA-256 of all that a run has learned: the product, and every checkpoint's weights and moments."""
+    files = sorted(run.rglob("*.safetensors"))
+    return {str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def everything_in(directory: Path) -> dict[str, tuple[str, int]]:
+    """Content and time of change of every file, but for the lock, which names the process."""
+    return {
+        str(file.relative_to(directory)): (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns)
+        for file in sorted(directory.rglob("*"))
+        if file.is_file() and file.name != ".lock"
+    }
+
+
+def put(path: Path, data: bytes) -> None:
+    """Replace a file by a new one: whoever has the old one mapped keeps the old one."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+
+
+def reseal(directory: Path) -> None:
+    """Make the manifest fit what is there now, as a stranger would."""
+    files = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and path.name != "manifest.json":
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            files[path.relative_to(directory).as_posix()] = {"size": path.stat().st_size, "sha256": digest}
+    put(directory / "manifest.json", json.dumps({"format": 1, "files": files}).encode())
+
+
+class NotAllowed(Exception):
+    """This machine does not let us make the fault."""
+
+
+@contextmanager
+def small_disk(path: Path, n_bytes: int, *, read_only: bool = False) -> Iterator[Path]:
+    """A disk of that size in memory."""
+    path.mkdir(parents=True, exist_ok=True)
+    _mount(["mount", "-t", "tmpfs", "-o", f"size={n_bytes}{',ro' if read_only else ''}", "tmpfs", str(path)])
+    try:
+        yield path
+    finally:
+        _mount(["umount", "--lazy", str(path)])
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def remount_read_only(path: Path) -> None:
+    _mount(["mount", "-o", "remount,ro", str(path)])
+
+
+def fill_disk(path: Path, leave_bytes: int = 0) -> Path:
+    """Take all the space but `leave_bytes`."""
+    filler = path / "filler"
+    with filler.open("wb", buffering=0) as file:
+        left = max(0, shutil.disk_usage(path).free - leave_bytes)
+        try:
+            while left > 0:
+                left -= file.write(bytes(min(left, 65_536)))
+        except OSError:
+            os.fsync(file.fileno())
+    return filler
+
+
+def _mount(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotAllowed(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else " ".join(command[:2]))
