@@ -1,0 +1,1 @@
+"""How a finished model is run: torch (reference, every architecture) and CTranslate2 (fast)."""
