@@ -10,10 +10,11 @@ def choose_device(asked: str | None = None) -> torch.device:
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if asked is None:
         return torch.device(next(name for name, present in there.items() if present))
-    name = asked.split(":")[0]
-    if name not in there:
+    name, colon, number = asked.partition(":")
+    if name not in there or (colon and not number.isdecimal()):
         raise RecipeError(f"no device is called {asked!r}", hint=f"one of {', '.join(there)}")
-    if not there[name]:
+    n_devices = torch.cuda.device_count() if name == "cuda" else 1
+    if not there[name] or int(number or 0) >= n_devices:
         found = ", ".join(name for name, present in there.items() if present)
         raise RecipeError(f"this machine has no {asked} that torch can use", hint=f"use one of: {found}")
     return torch.device(asked)

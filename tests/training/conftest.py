@@ -1,0 +1,64 @@
+"""A training small enough to run dozens of times: reversed numbers, a model of a few thousand weights."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+
+from regard.data import StreamSettings, TokenStore, build_store
+from regard.models import Transformer, TransformerConfig
+from regard.training import Checkpoints, Training, TrainingConfig, set_up
+
+N_SYMBOLS = 20
+Maker = Callable[..., Training]
+
+
+def _encode(pairs: list[tuple[str, str, int]]) -> tuple[list[list[int]], list[list[int]]]:
+    sources, targets = ([[int(word) for word in pair[side].split()] for pair in pairs] for side in (0, 1))
+    return sources, targets
+
+
+def _store(directory: Path, n_pairs: int, seed: int) -> TokenStore:
+    rng = Random(seed)
+    pairs = []
+    for _ in range(n_pairs):
+        words = [str(rng.randint(4, N_SYMBOLS - 1)) for _ in range(rng.randint(2, 8))]
+        pairs.append((" ".join(words), " ".join(reversed(words)), 0))
+    return build_store(directory, pairs, _encode, max_length=30, vocab_size=N_SYMBOLS, key="k")
+
+
+def _resample(sentences: list[list[int]], seed: int) -> list[list[int]]:
+    """Stands for sub-word sampling: a symbol is now and then written twice."""
+    rng = Random(seed)
+    return [[symbol for symbol in one for _ in range(1 + (rng.random() < 0.2))] for one in sentences]
+
+
+@pytest.fixture
+def make_training(tmp_path: Path) -> Iterator[Maker]:
+    """Makes a training in a directory of this name; the same name again finds the checkpoints of before."""
+    train, validation = _store(tmp_path / "train", 150, 1), _store(tmp_path / "validation", 20, 2)
+
+    def make(name: str, *, dropout: float = 0.0, sampling: bool = False, **values: Any) -> Training:
+        config = TrainingConfig.model_validate(
+            {"steps": 20, "max_tokens": 100, "save_every": 5, "validate_every": 5, "rate": 0.01, "warmup": 4} | values
+        )
+        resample = _resample if sampling else None
+        stream = StreamSettings(
+            max_tokens=config.max_tokens, seed=config.seed, pad_id=0, bos_id=2, eos_id=3, accumulate=config.accumulate,
+            resample_source=resample, resample_target=resample,
+        )  # fmt: skip
+        torch.manual_seed(config.seed)
+        shape = {"n_encoder_layers": 1, "n_decoder_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2}
+        model = Transformer(TransformerConfig.model_validate(shape | {"dropout": dropout}), N_SYMBOLS, N_SYMBOLS)
+        n_best = config.average if config.average_of == "best" else 1
+        checkpoints = Checkpoints(tmp_path / name, keep_last=max(2, config.average), keep_best=n_best)
+        device = torch.device("cpu")
+        return set_up(config, model, train, stream, validation, device, checkpoints, {"recipe": "this one"})
+
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a model is slower with more
+    yield make
+    torch.set_num_threads(n_threads)

@@ -1,0 +1,101 @@
+"""A budget: the last step is settled when the rate begins to fall, by the clock."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from regard.errors import TrainingStopped
+from regard.training import Progress, Stop, Training, fit, loop
+from regard.training.loop import BUDGET_RESERVE_SECONDS
+
+Maker = Callable[..., Training]
+
+
+class Clock:
+    """A second passes with every step, or more when told."""
+
+    def __init__(self) -> None:
+        self.now, self.seconds_a_step = 1000.0, 1.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(loop, "perf_counter", clock)
+
+    def take_step(*_: Any) -> dict[str, Any]:
+        clock.now += clock.seconds_a_step
+        return {"loss": 1.0, "nll": 1.0}
+
+    monkeypatch.setattr(loop, "take_step", take_step)
+    return clock
+
+
+def train(training: Training, spent_seconds: float = 0.0, stop_at: int | None = None) -> tuple[Progress, list[Any]]:
+    seen, stop = [], Stop()
+
+    def report(event: str, **fields: Any) -> None:
+        seen.append((event, fields))
+        if event == "step" and fields["step"] == stop_at:
+            stop.signal_number = 15
+
+    return fit(training, report, stop, spent_seconds), seen
+
+
+def budgeted(make_training: Maker, steps: int, seconds: float, **more: Any) -> Training:
+    values = {"schedule": "cooldown", "cooldown": 0.5, "save_every": 1000, "validate_every": 1000} | more
+    return make_training("a", steps=steps, budget_seconds=seconds, **values)
+
+
+@pytest.mark.parametrize("seconds_a_step", [0.5, 1.0, 3.0])
+def test_a_run_ends_with_its_budget_whatever_a_step_takes(
+    make_training: Maker, clock: Clock, seconds_a_step: float
+) -> None:
+    clock.seconds_a_step = seconds_a_step
+    progress, seen = train(budgeted(make_training, steps=100, seconds=100), spent_seconds=10)
+    used = 10 + progress.step * seconds_a_step
+    assert 100 - BUDGET_RESERVE_SECONDS - seconds_a_step <= used <= 100
+    [(_, refit)] = [one for one in seen if one[0] == "refit"]
+    assert (refit["was"], refit["steps"]) == (100, progress.steps)
+    assert not [one for one in seen if one[0] == "warning"]
+
+
+def test_the_rate_falls_to_nothing_at_the_new_end(make_training: Maker, clock: Clock) -> None:
+    clock.seconds_a_step = 3.0
+    progress, seen = train(budgeted(make_training, steps=1000, seconds=100))
+    rates = [fields["rate"] for event, fields in seen if event == "step"]
+    assert rates[progress.cooldown_from - 1] == 0.01
+    assert rates[-1] == pytest.approx(0.01 / (progress.steps - progress.cooldown_from + 1))
+    assert rates[progress.cooldown_from :] == sorted(rates[progress.cooldown_from :], reverse=True)
+
+
+def test_steps_that_become_slow_in_the_fall_end_the_run_soon_after_the_budget(
+    make_training: Maker, clock: Clock
+) -> None:
+    training = budgeted(make_training, steps=100, seconds=100)
+
+    def slower(event: str, **fields: Any) -> None:
+        seen.append(event)
+        clock.seconds_a_step = 5.0 if fields.get("step", 0) > 60 else 1.0
+
+    seen: list[str] = []
+    fit(training, slower, Stop())
+    assert 1100 < clock.now <= 1000 + 100 * 1.05 + 5
+    assert seen.count("warning") == 1
+
+
+def test_a_resumed_run_counts_the_seconds_of_before(make_training: Maker, clock: Clock) -> None:
+    with pytest.raises(TrainingStopped):
+        train(budgeted(make_training, steps=100, seconds=100), stop_at=30)
+    clock.now += 5000  # the night between
+    progress, _ = train(budgeted(make_training, steps=100, seconds=100), spent_seconds=7)
+    assert progress.step == pytest.approx(100 - BUDGET_RESERVE_SECONDS, abs=1)
+
+
+def test_without_a_budget_the_clock_changes_nothing(make_training: Maker, clock: Clock) -> None:
+    clock.seconds_a_step = 1e6
+    assert train(make_training("a", schedule="cooldown"))[0].step == 20

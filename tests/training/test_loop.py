@@ -1,0 +1,268 @@
+"""The loop: exact to the bit over interruptions, and nothing moves that should not."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.data import Batch, Cursor, updates
+from regard.errors import RunError, TrainingStopped
+from regard.models import named_weights
+from regard.training import Stop, Training, Validation, average, fit, noam
+from regard.training.loop import take_step, validate_all
+from regard.training.objectives import Outcome, cross_entropy
+
+Maker = Callable[..., Training]
+EVERYTHING: dict[str, Any] = {
+    "dropout": 0.2, "sampling": True, "steps": 24, "accumulate": 2, "ema": 0.9, "clip": 1.0, "average": 3,
+}  # fmt: skip
+
+
+class Events:
+    """Remembers what the loop reports; asks it to stop at some steps."""
+
+    def __init__(self, stop: Stop | None = None, at: int | None = None) -> None:
+        self.seen: list[dict[str, Any]] = []
+        self._stop, self._at = stop, at
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        self.seen.append({"event": event, **fields})
+        if event == "step" and self._stop is not None and fields["step"] == self._at:
+            self._stop.signal_number = 15
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [one for one in self.seen if one["event"] == event]
+
+
+def run(training: Training) -> Events:
+    events = Events()
+    fit(training, events, Stop())
+    return events
+
+
+def run_until(training: Training, step: int) -> Events:
+    stop = Stop()
+    events = Events(stop, step)
+    with pytest.raises(TrainingStopped) as stopped:
+        fit(training, events, stop)
+    assert (stopped.value.step, stopped.value.signal_number) == (step, 15)
+    return events
+
+
+def everything_learned(training: Training) -> dict[str, Tensor]:
+    """The weights, what Adam remembers, the running average, and the average of the checkpoints."""
+    found = {f"weights/{name}": tensor.clone() for name, tensor in named_weights(training.model).items()}
+    newest = training.checkpoints.open(training.checkpoints.steps()[-1])
+    found |= {f"optimizer/{name}": tensor for name, tensor in newest.tensors("optimizer").items()}
+    if training.ema is not None:
+        found |= {f"ema/{name}": tensor for name, tensor in training.ema.tensors().items()}
+    kept = training.checkpoints.last(training.config.average)
+    return found | {f"average/{name}": tensor for name, tensor in average(one.tensors("model") for one in kept).items()}
+
+
+def assert_bit_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+def first_update(training: Training) -> list[Batch]:
+    return next(updates(training.store, training.stream, Cursor()))[0]
+
+
+@pytest.mark.parametrize("stops", [(5,), (3, 7, 8, 21), (1, 2, 23)])
+def test_an_interrupted_run_is_bit_equal_to_an_uninterrupted_one(make_training: Maker, stops: tuple[int, ...]) -> None:
+    whole = make_training("whole", **EVERYTHING)
+    uninterrupted = run(whole)
+    for step in stops:
+        run_until(make_training("parts", **EVERYTHING), step)
+    parts = make_training("parts", **EVERYTHING)
+    events = run(parts)
+    assert events.of("resume")[0]["step"] == stops[-1]
+    assert_bit_equal(everything_learned(parts), everything_learned(whole))
+    assert parts.checkpoints.steps() == whole.checkpoints.steps()
+    assert events.of("validation")[-1] == uninterrupted.of("validation")[-1]
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(make_training: Maker) -> None:
+    one, two, other = (make_training(name, seed=seed, **EVERYTHING) for name, seed in [("a", 1), ("b", 1), ("c", 2)])
+    for training in (one, two, other):
+        run(training)
+    assert_bit_equal(everything_learned(one), everything_learned(two))
+    assert not torch.equal(one.model.output_weight, other.model.output_weight)
+
+
+def test_dropout_differs_from_step_to_step(make_training: Maker) -> None:
+    training = make_training("a", dropout=0.5)
+    update = first_update(training)
+    losses = [take_step(training, update, step)["loss"] for step in (1, 2, 1)]  # the rate is still 0
+    assert losses[0] != losses[1]
+    assert losses[0] == losses[2]
+
+
+def test_accumulated_batches_make_the_step_of_one_large_batch(make_training: Maker) -> None:
+    """Unequal parts: a mean of the parts' means would be another step."""
+    one, two = (with_plain_descent(make_training(name)) for name in ("one", "two"))
+    [whole] = first_update(one)
+    parts = [rows_of(whole, slice(0, 3)), rows_of(whole, slice(3, None))]
+    assert 2 * parts[0].n_tokens < parts[1].n_tokens
+    losses = [take_step(training, update, 1)["loss"] for training, update in ((one, [whole]), (two, parts))]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    for name, tensor in named_weights(one.model).items():
+        assert torch.allclose(tensor, named_weights(two.model)[name], atol=1e-6), name
+
+
+def test_clipping_bounds_how_far_a_step_goes(make_training: Maker) -> None:
+    moved = {}
+    for clip in (None, 0.01):
+        training = with_plain_descent(make_training(f"clip-{clip}", clip=clip))
+        before = all_weights(training)
+        norm = take_step(training, first_update(training), 1)["norm"]
+        moved[clip] = float((all_weights(training) - before).norm())
+        assert norm > 0.1  # what is reported is the norm before clipping
+    assert moved[0.01] == pytest.approx(0.01, rel=1e-3)
+    assert moved[None] > 0.1
+
+
+@pytest.mark.parametrize("schedule", ["noam", "constant", "cosine", "cooldown"])
+def test_every_step_is_taken_at_the_rate_that_is_reported(make_training: Maker, schedule: str) -> None:
+    training = make_training("a", schedule=schedule, rate=None, steps=8)
+    taken: list[float] = []
+    training.optimizer.register_step_pre_hook(lambda optimizer, *_: taken.append(optimizer.param_groups[0]["lr"]))
+    events = run(training)
+    assert taken == [event["rate"] for event in events.of("step")]
+    assert taken[0] == pytest.approx(noam(1, 16, 4))  # the warm-up is the same line for all of them
+    if schedule == "noam":
+        assert taken == pytest.approx([noam(step, 16, 4) for step in range(1, 9)])
+
+
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_a_step_that_is_not_a_number_moves_nothing_and_names_its_pairs(make_training: Maker, what: str) -> None:
+    healthy = make_training("a", steps=7, save_every=7, validate_every=7)
+    run(healthy)
+    sick = make_training("b")
+    sick = replace(sick, objective=_failing(sick, at_call=8, what=what))
+    with pytest.raises(RunError, match=r"step 8: the (loss is nan|gradient's norm is (nan|inf))") as raised:
+        fit(sick, Events(), Stop())
+    assert "of the token store" in str(raised.value)
+    assert sick.checkpoints.steps() == [5]
+    sick.checkpoints.open(5)
+    for name, tensor in named_weights(healthy.model).items():  # as it was after step 7
+        assert torch.equal(tensor, named_weights(sick.model)[name]), name
+
+
+def _failing(training: Training, at_call: int, what: str) -> Callable[..., Outcome]:
+    usual, calls = cross_entropy(training.config.smoothing), iter(range(1, 1000))
+
+    def objective(model: Any, batch: Batch) -> Outcome:
+        outcome = usual(model, batch)
+        if next(calls) != at_call:
+            return outcome
+        if what == "gradient":  # the loss itself still looks well
+            outcome.loss.register_hook(lambda gradient: gradient * math.nan)
+            return outcome
+        return outcome._replace(loss=outcome.loss * math.nan)
+
+    return objective
+
+
+def test_training_stops_early_when_validation_no_longer_improves(make_training: Maker) -> None:
+    training = make_training("a", steps=60, patience=2, rate=1e-12, warmup=1, save_every=60, validate_every=3)
+    calls = iter([3.0, 2.0, 2.5, 2.0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.training.loop.validate_all", lambda *_, **__: _validation(next(calls)))
+        progress = fit(training, Events(), Stop())
+    assert (progress.step, progress.stopped_early, progress.best_loss) == (12, True, 2.0)
+    assert training.checkpoints.steps() == [12]  # saved although no schedule asked for it
+    again = fit(make_training("a", steps=60, patience=2, rate=1e-12, warmup=1, save_every=60), Events(), Stop())
+    assert again.step == 12  # it stays finished
+
+
+def test_without_patience_a_worse_validation_stops_nothing(make_training: Maker) -> None:
+    training = make_training("a", steps=10, validate_every=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.training.loop.validate_all", lambda *_, **__: _validation(next(rising)))
+        rising = iter(range(1, 100))
+        assert fit(training, Events(), Stop()).step == 10
+
+
+def _validation(loss: float) -> Validation:
+    return Validation(loss=float(loss), accuracy=0.5)
+
+
+def test_the_best_checkpoints_are_kept_for_the_average(make_training: Maker) -> None:
+    training = make_training("a", steps=30, average=2, average_of="best")
+    losses = iter([5.0, 1.0, 4.0, 2.0, 3.0, 6.0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.training.loop.validate_all", lambda *_, **__: _validation(next(losses)))
+        fit(training, Events(), Stop())
+    assert [one.step for one in training.checkpoints.best(2)] == [10, 20]
+    assert training.checkpoints.steps() == [10, 20, 25, 30]  # the best two, and the last two
+
+
+def test_validation_looks_at_the_running_average_when_there_is_one(make_training: Maker) -> None:
+    training = make_training("a", ema=0.9, steps=6)
+    run(training)
+    live, averaged = (validate_all(training, averaged=averaged) for averaged in (False, True))
+    assert live.loss != averaged.loss
+    assert training.ema is not None
+    training.model.load_state_dict(training.ema.weights(), strict=False)
+    assert validate_all(training, averaged=False).loss == averaged.loss
+
+
+def test_training_lowers_the_loss(make_training: Maker) -> None:
+    events = run(make_training("a", steps=60)).of("step")
+    assert events[-1]["nll"] < 0.9 * events[0]["nll"]
+    assert [event["step"] for event in events] == list(range(1, 61))
+
+
+def test_r_drop_trains_too_and_resumes_exactly(make_training: Maker) -> None:
+    values = {"r_drop": 1.0, "dropout": 0.2, "steps": 10}
+    whole = make_training("whole", **values)
+    run(whole)
+    run_until(make_training("parts", **values), 4)
+    parts = make_training("parts", **values)
+    run(parts)
+    assert_bit_equal(everything_learned(parts), everything_learned(whole))
+    plain = make_training("plain", dropout=0.2, steps=10)
+    run(plain)
+    assert not torch.equal(plain.model.output_weight, whole.model.output_weight)
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(make_training: Maker) -> None:
+    run_until(make_training("a"), 3)
+    with pytest.raises(RunError, match="another recipe"):
+        run(replace(make_training("a"), identity={"recipe": "another"}))
+
+
+def test_a_damaged_checkpoint_is_skipped_and_named(make_training: Maker) -> None:
+    whole = make_training("whole")
+    run(whole)
+    run_until(make_training("parts"), 13)
+    parts = make_training("parts")
+    damaged = parts.checkpoints.directory / "step-00000013" / "optimizer.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    events = run(parts)
+    assert [(one["checkpoint"], "optimizer" in one["reason"]) for one in events.of("skipped")] == [
+        ("step-00000013", True)
+    ]
+    assert events.of("resume")[0]["step"] == 10
+    assert_bit_equal(everything_learned(parts), everything_learned(whole))
+
+
+def with_plain_descent(training: Training) -> Training:
+    """Weights move by the gradient itself; Adam's first step would hide its size."""
+    return replace(training, optimizer=torch.optim.SGD(training.model.parameters(), lr=1.0))
+
+
+def all_weights(training: Training) -> Tensor:
+    return nn.utils.parameters_to_vector(training.model.parameters()).detach().clone()
+
+
+def rows_of(batch: Batch, rows: slice) -> Batch:
+    tgt_out = batch.tgt_out[rows]
+    n_tokens = int((tgt_out != 0).sum())
+    return Batch(batch.src[rows], batch.tgt_in[rows], tgt_out, n_tokens, batch.indices[rows])

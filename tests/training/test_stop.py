@@ -1,0 +1,61 @@
+"""Being asked to stop."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from regard.training import Stop
+from regard.training import stop as stop_module
+
+# runs the file itself: importing its room would take seconds, for torch
+PROGRAM = """
+import os, runpy, signal
+Stop = runpy.run_path({file!r})["Stop"]
+with Stop():
+    os.kill(os.getpid(), signal.{first})
+    print("noted", flush=True)
+    os.kill(os.getpid(), signal.{second})
+    print("still here", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_is_only_noted(number: int) -> None:
+    with Stop() as stop:
+        assert stop.signal_number is None
+        os.kill(os.getpid(), number)
+        assert stop.signal_number == number
+
+
+def test_afterwards_signals_mean_what_they_meant_before() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    with Stop():
+        assert all(signal.getsignal(number) != handler for number, handler in before.items())
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+@pytest.mark.parametrize(("first", "second", "code"), [("SIGINT", "SIGINT", 130), ("SIGINT", "SIGTERM", 143)])
+def test_the_second_signal_ends_the_process_at_once(first: str, second: str, code: int) -> None:
+    program = PROGRAM.format(file=stop_module.__file__, first=first, second=second)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "noted\n", "")
+
+
+def test_a_training_in_a_thread_of_its_own_listens_to_no_signal() -> None:
+    failed: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            with Stop() as stop:
+                assert stop.signal_number is None
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join(10)
+    assert failed == []
