@@ -166,14 +166,14 @@ def make_stores(
 
 
 def _share_that_divides(data: DataConfig, n_pairs: int, seed: int) -> float:
-    """The usual share; of a handful of pairs, the nearest one that leaves some on both sides."""
+    """The usual share; of a handful of pairs, the nearest one that holds out some, and at most half."""
     usual = held_out_share(n_pairs)
     if n_pairs >= LARGE_ENOUGH_PAIRS:
         return usual
     sources = [pair[0] for pair in _all_pairs(tuple(one.corpus() for one in data.train), data.on_bad)]
     finer = sorted((part / 128 for part in range(1, 128)), key=lambda share: abs(share - usual))
     for share in (usual, *finer):
-        if 0 < sum(is_held_out(source, share, seed) for source in sources) < len(sources):
+        if 0 < sum(is_held_out(source, share, seed) for source in sources) <= len(sources) // 2:
             return share
     raise DataError(
         f"too few pairs ({len(sources)}) to hold some of them out for validation",
