@@ -1,13 +1,4 @@
-"""The product of a training: a model directory that can be copied anywhere, and loaded from anyone.
-
-    config.json         architecture, its configuration, the format's number
-    model.safetensors   the weights
-    tokenizer.model     or source.model and target.model, when the two sides have their own
-    README.md           the model card
-    manifest.json       size and SHA-256 of each
-
-Nothing in it is ever executed or unpickled. What does not fit together is refused before memory is taken.
-"""
+"""A model directory with its weights: write it whole, load it in torch."""
 
 from __future__ import annotations
 
@@ -23,17 +14,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import __version__
-from regard.durable import commit_directory, open_regular_file, read_json_file, read_regular_file, verify_directory
+from regard.artifact.directory import AGAIN, FORMAT, describe
+from regard.durable import commit_directory, open_regular_file
 from regard.errors import ArtifactError
 from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_same_form, write_tensors
-from regard.text import Tokenizer, TokenizerPair
+from regard.text import TokenizerPair
 
-FORMAT = 1
-MAX_CONFIG_BYTES = 1_000_000
-MAX_HEADER_BYTES = 100_000_000  # of safetensors' own index of names and shapes
-MAX_TOKENIZER_BYTES = 100_000_000
-
-_AGAIN = "copy the model again from where it was made"
+_MAX_HEADER_BYTES = 100_000_000  # of safetensors' own index of names and shapes
 
 
 @dataclass(frozen=True)
@@ -81,57 +68,26 @@ def save_model(
     commit_directory(directory, write)
 
 
-def model_directory(path: Path) -> Path:
-    """`runs/en-de` and `runs/en-de/model` are the same thing."""
-    inner = path / "model"
-    if (inner / "config.json").exists() and not (path / "config.json").exists():
-        return inner
-    if not (path / "config.json").exists():
-        hint = "is its training finished?" if (path / "recipe.toml").exists() else "name a run, or a model directory"
-        raise ArtifactError(f"there is no model in {path}", hint=hint)
-    return path
-
-
 def load_model(path: str | Path, device: torch.device | str = "cpu") -> LoadedModel:
     """The model of a run, or of a model directory; an ArtifactError says why it is refused."""
-    directory = model_directory(Path(path))
-    manifest = verify_directory(directory)
-    described = read_json_file(directory / "config.json", MAX_CONFIG_BYTES)
-    if described.get("format") != FORMAT:
-        raise ArtifactError(
-            f"{directory / 'config.json'} has format {described.get('format')!r}; this version reads {FORMAT}",
-            hint="use the version of regard that its 'written_by' names",
-        )
-    architecture = described.get("architecture")
-    if not isinstance(architecture, str) or architecture not in MODELS:
-        raise ArtifactError(f"{directory}: no architecture is called {architecture!r}", hint=f"one of {list(MODELS)}")
-    model_type, config_type = MODELS[architecture]
+    described = describe(path)
+    weights = described.directory / "model.safetensors"
+    if described.architecture not in MODELS:
+        known = ", ".join(MODELS)
+        raise ArtifactError(f"{path}: no architecture is called {described.architecture!r}", hint=f"one of {known}")
+    model_type, config_type = MODELS[described.architecture]
     try:
-        config = config_type.model_validate(described.get("model"))
+        config = config_type.model_validate(described.model)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise ArtifactError(f"{directory / 'config.json'}: model.{where}: {first['msg']}", hint=_AGAIN) from error
-    tokenizers = _read_tokenizers(directory, set(manifest.files))
-    _require_shapes(directory / "model.safetensors", model_type, config, tokenizers)
+        file = described.directory / "config.json"
+        raise ArtifactError(f"{file}: model.{where}: {first['msg']}", hint=AGAIN) from error
+    tokenizers = described.tokenizers
+    _require_shapes(weights, model_type, config, tokenizers)
     model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
-    load_weights(model, _read_weights(directory / "model.safetensors"))
-    facts = described.get("facts")
-    return LoadedModel(
-        architecture, config, model.to(device).eval(), tokenizers, facts if isinstance(facts, dict) else {}
-    )
-
-
-def _read_tokenizers(directory: Path, names: set[str]) -> TokenizerPair:
-    def read(name: str) -> Tokenizer:
-        return Tokenizer(read_regular_file(directory / name, MAX_TOKENIZER_BYTES))
-
-    if "tokenizer.model" in names:
-        joint = read("tokenizer.model")
-        return TokenizerPair(joint, joint)
-    if {"source.model", "target.model"} <= names:
-        return TokenizerPair(read("source.model"), read("target.model"))
-    raise ArtifactError(f"{directory} has no tokenizer.model", hint=_AGAIN)
+    load_weights(model, _read_weights(weights))
+    return LoadedModel(described.architecture, config, model.to(device).eval(), tokenizers, described.facts)
 
 
 def _require_shapes(
@@ -141,13 +97,13 @@ def _require_shapes(
     given = _read_header(path)
     # every layer has weights of its own: without this, building even an empty model could take long
     if config.n_encoder_layers + config.n_decoder_layers > len(given):
-        raise ArtifactError(f"{path} does not have the layers that config.json says", hint=_AGAIN)
+        raise ArtifactError(f"{path} does not have the layers that config.json says", hint=AGAIN)
     with torch.device("meta"):
         expected = model_type(config, tokenizers.source.size, tokenizers.target.size)
     try:
         require_same_form(expected, given)
     except ArtifactError as error:
-        raise ArtifactError(f"{path}: {error.message}", hint=_AGAIN) from error
+        raise ArtifactError(f"{path}: {error.message}", hint=AGAIN) from error
 
 
 def _read_header(path: Path) -> dict[str, Tensor]:
@@ -155,8 +111,8 @@ def _read_header(path: Path) -> dict[str, Tensor]:
     types = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
     with open_regular_file(path) as file:
         size = int.from_bytes(file.read(8), "little")
-        if size > MAX_HEADER_BYTES:
-            raise ArtifactError(f"{path} is not a safetensors file", hint=_AGAIN)
+        if size > _MAX_HEADER_BYTES:
+            raise ArtifactError(f"{path} is not a safetensors file", hint=AGAIN)
         raw = file.read(size)
     try:
         index = {name: entry for name, entry in json.loads(raw).items() if name != "__metadata__"}
@@ -165,15 +121,15 @@ def _read_header(path: Path) -> dict[str, Tensor]:
             for name, entry in index.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
-        raise ArtifactError(f"{path} is not a safetensors file of weights", hint=_AGAIN) from error
+        raise ArtifactError(f"{path} is not a safetensors file of weights", hint=AGAIN) from error
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
         weights: dict[str, Tensor] = load_file(path)
     except (SafetensorError, OSError) as error:
-        raise ArtifactError(f"{path} is not a safetensors file: {error}", hint=_AGAIN) from error
+        raise ArtifactError(f"{path} is not a safetensors file: {error}", hint=AGAIN) from error
     for name, tensor in weights.items():
         if not bool(torch.isfinite(tensor).all()):
-            raise ArtifactError(f"{path}: {name!r} has values that are not numbers", hint=_AGAIN)
+            raise ArtifactError(f"{path}: {name!r} has values that are not numbers", hint=AGAIN)
     return weights

@@ -1,0 +1,44 @@
+"""The product of a training: a model directory that can be copied anywhere, and loaded from anyone.
+
+    config.json         architecture, its configuration, the format's number
+    model.safetensors   the weights
+    tokenizer.model     or source.model and target.model, when the two sides have their own
+    ctranslate2/        the same weights, as the fast engine reads them
+    README.md           the model card
+    manifest.json       size and SHA-256 of each
+
+Nothing in it is ever executed or unpickled. What does not fit together is refused before memory is taken.
+Names are resolved when first used: `describe` loads no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.artifact.directory import Description as Description
+    from regard.artifact.directory import describe as describe
+    from regard.artifact.directory import model_directory as model_directory
+    from regard.artifact.model import LoadedModel as LoadedModel
+    from regard.artifact.model import load_model as load_model
+    from regard.artifact.model import save_model as save_model
+
+_HOME = {
+    "Description": "directory",
+    "LoadedModel": "model",
+    "describe": "directory",
+    "load_model": "model",
+    "model_directory": "directory",
+    "save_model": "model",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"regard.artifact.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
