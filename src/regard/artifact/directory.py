@@ -51,8 +51,10 @@ def describe(path: str | Path) -> Description:
             hint="use the version of regard that its 'written_by' names",
         )
     architecture, model, facts = (content.get(name) for name in ("architecture", "model", "facts"))
-    if not isinstance(architecture, str) or not isinstance(model, dict):
-        raise ArtifactError(f"{directory / 'config.json'} does not describe a model", hint=AGAIN)
+    if not isinstance(architecture, str):
+        raise ArtifactError(f"{directory / 'config.json'} names no architecture", hint=AGAIN)
+    if not isinstance(model, dict):
+        raise ArtifactError(f"{directory / 'config.json'}: model: is not a table of values", hint=AGAIN)
     tokenizers = _read_tokenizers(directory, files)
     return Description(directory, architecture, model, tokenizers, facts if isinstance(facts, dict) else {}, files)
 

@@ -98,12 +98,15 @@ def _require_shapes(
     # every layer has weights of its own: without this, building even an empty model could take long
     if config.n_encoder_layers + config.n_decoder_layers > len(given):
         raise ArtifactError(f"{path} does not have the layers that config.json says", hint=AGAIN)
-    with torch.device("meta"):
-        expected = model_type(config, tokenizers.source.size, tokenizers.target.size)
     try:
+        with torch.device("meta"):
+            expected = model_type(config, tokenizers.source.size, tokenizers.target.size)
         require_same_form(expected, given)
-    except ArtifactError as error:
-        raise ArtifactError(f"{path}: {error.message}", hint=AGAIN) from error
+    except (ArtifactError, ValueError) as error:
+        raise ArtifactError(f"{path}: {getattr(error, 'message', error)}", hint=AGAIN) from error
+    n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in given.values())
+    if n_bytes > path.stat().st_size:
+        raise ArtifactError(f"{path} is shorter than its own index says", hint=AGAIN)
 
 
 def _read_header(path: Path) -> dict[str, Tensor]:
