@@ -223,6 +223,18 @@ def test_the_same_process_does_not_train_twice_in_one_directory(tmp_path: Path) 
         pass
 
 
+def test_a_full_disk_that_takes_no_lock_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pwrite(descriptor: int, data: bytes, offset: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", pwrite)
+        with pytest.raises(RunError, match=r"can not write in .*: no space left on device; hint"):
+            lock_directory(tmp_path).__enter__()
+    with lock_directory(tmp_path):
+        pass
+
+
 def test_a_disk_without_room_is_refused_with_both_numbers(tmp_path: Path) -> None:
     check_writable(tmp_path / "new" / "run", 1000)
     assert names(tmp_path / "new" / "run") == []

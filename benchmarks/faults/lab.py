@@ -89,9 +89,7 @@ class Lab:
         train = ["train", "--source", str(source), "--target", str(target), "--out", str(out)]
         return [sys.executable, "-m", "regard", *train, *given, *options]
 
-    def train(
-        self, out: Path, *settings: str, options: tuple[str, ...] = ()
-    ) -> subprocess.CompletedProcess[str]:
+    def train(self, out: Path, *settings: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         """Run it to its end, whichever that is."""
         command = self.command(out, *settings, options=options)
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

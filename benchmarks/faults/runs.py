@@ -4,12 +4,14 @@ import os
 import random
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+
 from faults.lab import (
     STEPS,
     Figure,
@@ -17,13 +19,11 @@ from faults.lab import (
     NotAllowed,
     everything_in,
     fill_disk,
-    last_step,
     remount_read_only,
     small_disk,
     weights_of,
 )
 from faults.saves import RUN, tensors_of
-
 from regard.training import Checkpoints
 from regard.training.journal import events
 
@@ -52,12 +52,12 @@ def no_room_at_the_start(lab: Lab) -> Figure:
         for begin in (_nothing, _half_a_run(lab)):
             for place in (_no_space, _too_little_space, _read_only, _a_file_in_the_way):
                 with place(lab, begin) as run:
-                    before = last_step(run)
+                    before = _steps_taken(run)
                     started_at = time.perf_counter()
                     done = lab.train(run)
                     slowest_seconds = max(slowest_seconds, time.perf_counter() - started_at)
-                    words = re.search(r"error: (can not write in|the checkpoints of .* need|could not).*hint", done.stderr)
-                    n_ok += done.returncode == 2 and words is not None and last_step(run) == before
+                    words = r"error: (can not write in|the checkpoints of .* need|.* is not a directory).*hint"
+                    n_ok += done.returncode == 2 and bool(re.search(words, done.stderr)) and _steps_taken(run) == before
                     n_tried += 1
     except NotAllowed as error:
         return Figure(f"not run: {error}", None)
@@ -112,12 +112,12 @@ def loss_that_is_no_number(lab: Lab) -> Figure:
     for rate in ("1e6", "1e12", "1e18", "1e30", "1e38", "1e60")[:: lab.times(1, 3)]:
         run = lab.fresh()
         done = lab.train(run, f"training.rate={rate}", "training.schedule=constant", "training.save_every=1")
-        named = re.search(r"error: step (\d+): .*, on \d+ pairs \(numbers [\d, ]+", done.stderr)
+        named = re.search(r"error: step (\d+): (.* on \d+ pairs \(numbers [\d, ]+|'[\w.]+' has values)", done.stderr)
         steps = [event for event in events(run / "journal.jsonl") if event["event"] == "step"]
         n_late += sum(isinstance(event["loss"], str) for event in steps)  # "nan" and "inf" are written as words
-        n_bad += done.returncode != 2 or named is None or not _all_finite(run, len(steps))
-        stopped_at.append(named[1] if named is not None else f"? ({done.returncode})")
-    return Figure(f"{n_late} steps late (at steps {', '.join(stopped_at)})", n_late == n_bad == 0)
+        stopped_at.append(int(named[1]) if named is not None else 0)
+        n_bad += done.returncode != 2 or not _good_up_to(run, stopped_at[-1] - 1)
+    return Figure(f"{n_late} steps late (stopped at steps {stopped_at})", n_late == n_bad == 0)
 
 
 def rotation_among_stale_steps(lab: Lab) -> Figure:
@@ -194,15 +194,17 @@ def _a_file_in_the_way(lab: Lab, begin: Callable[[Path], None]) -> Iterator[Path
     yield run
 
 
-def _all_finite(run: Path, n_steps: int) -> bool:
-    """Whether the newest checkpoint is of the last step that went well, and all that is kept are numbers."""
+def _good_up_to(run: Path, step: int) -> bool:
+    """Whether the newest checkpoint is of that step (0: there is none), and all that is kept are numbers."""
     kept = Checkpoints(run / "checkpoints", keep_last=1, keep_best=0)
-    for step in kept.steps():
-        one = kept.open(step)
-        for stem in ("model", "optimizer"):
-            if not all(bool(torch.isfinite(tensor).all()) for tensor in one.tensors(stem).values()):
-                return False
-    return kept.steps()[-1:] == ([n_steps] if n_steps else [])
+    opened = [kept.open(one) for one in kept.steps()]
+    tensors = [tensor for one in opened for stem in ("model", "optimizer") for tensor in one.tensors(stem).values()]
+    return (kept.steps() or [0])[-1] == step and all(bool(torch.isfinite(one).all()) for one in tensors)
+
+
+def _steps_taken(run: Path) -> int:
+    journal = run / "journal.jsonl"
+    return sum(event["event"] == "step" for event in events(journal)) if journal.exists() else 0
 
 
 def _steps_in(run: Path) -> list[str]:
@@ -237,7 +239,5 @@ def _random_rotations(n_runs: int) -> tuple[int, int]:
 def _temporary() -> Iterator[Path]:
     # in memory where there is such a place: thousands of flushes, and none of them is measured here
     home = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="regard-faults-", dir=home) as folder:
         yield Path(folder) / "checkpoints"

@@ -2,17 +2,16 @@
 
 import random
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
-from faults.child import Outcome, in_child, system_calls
-from faults.lab import CONFIG, Figure, Lab, NotAllowed, fill_disk, last_step, put, small_disk, wait_for_step, weights_of
 from torch import Tensor
 
+from faults.child import Outcome, in_child, system_calls
+from faults.lab import CONFIG, Figure, Lab, NotAllowed, fill_disk, last_step, put, small_disk, wait_for_step, weights_of
 from regard.artifact import load_model
 from regard.durable import remove_debris
 from regard.errors import UserError

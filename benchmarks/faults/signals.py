@@ -5,10 +5,8 @@ import random
 import signal
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from faults.lab import STEPS, Figure, Lab, last_step, wait_for_step, weights_of
-
 from regard.training import Checkpoints
 
 SLOW = ("training.accumulate=24", "training.steps=20", "training.save_every=5")  # steps long enough to interrupt twice

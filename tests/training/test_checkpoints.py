@@ -203,6 +203,18 @@ def test_a_run_never_starts_from_nothing_by_itself(checkpoints: Checkpoints) -> 
         checkpoints.resume(RUN)
 
 
+@pytest.mark.parametrize("put", ["file", "link to nowhere"])
+def test_what_is_in_the_way_of_the_checkpoints_is_said_before_the_first_step(
+    checkpoints: Checkpoints, put: str
+) -> None:
+    if put == "file":
+        checkpoints.directory.write_text("")
+    else:
+        checkpoints.directory.symlink_to("unmounted")
+    with pytest.raises(RunError, match="checkpoints is not a directory; hint: move it away"):
+        checkpoints.resume(RUN)
+
+
 class Bomb:
     """Unpickling this makes a directory."""
 

@@ -31,8 +31,11 @@ def lock_directory(path: Path) -> Iterator[None]:
                 f"{path} is being trained by process {owner}",
                 hint="wait until it has finished, stop it, or train in another directory",
             )
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:  # a full disk lets an empty file be made, and nothing be written to it
+            raise _not_writable(path, error) from error
         yield
     finally:
         if descriptor in _held:  # not so in a forked child, where it is closed already

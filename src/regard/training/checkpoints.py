@@ -8,6 +8,7 @@ not the directory: what another run or another person left there is never counte
 
 import json
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,6 +96,8 @@ class Checkpoints:
         `expected` is what makes it this run, as `{"recipe": hash, "corpus": fingerprint}`. Where there are checkpoints
         but none can be used, a RunError says why: a run never starts again from nothing by itself.
         """
+        if os.path.lexists(self.directory) and not self.directory.is_dir():
+            raise RunError(f"{self.directory} is not a directory", hint="move it away, or mend the link that it is")
         remove_debris(self.directory)
         skipped: list[Skipped] = []
         strange: list[str] = []

@@ -25,6 +25,8 @@ from regard.training.validation import Validation, validate
 BUDGET_RESERVE_SECONDS = 3.0  # for the last save, the average and the model directory
 BUDGET_TOLERANCE = 1.05
 
+_LOWER = "lower training.rate, or set training.clip = 1.0, in another directory; the last checkpoint is good"
+
 
 class Report(Protocol):
     """Is told every event of a run: writes the journal, moves the progress bar."""
@@ -188,6 +190,7 @@ def _restore(training: Training, checkpoint: Checkpoint) -> Progress:
 
 
 def _save(training: Training, progress: Progress, score: float | None, passing: bool) -> None:
+    _require_numbers(training, progress.step)
     tensors = {
         "model": named_weights(training.model),
         "optimizer": optimizer_tensors(training.optimizer, training.model),
@@ -273,11 +276,18 @@ def _autocast(training: Training) -> Any:
     return torch.autocast(training.device.type, dtype=torch.bfloat16)
 
 
+def _require_numbers(training: Training, step: int) -> None:
+    """A rate can be so high that a good gradient makes bad weights: from these nobody could go on."""
+    for name, tensor in named_weights(training.model).items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise RunError(f"step {step}: {name!r} has values that are not numbers; it was not saved", hint=_LOWER)
+
+
 def _not_a_number(step: int, loss: float, norm: float, update: list[Batch]) -> RunError:
     numbers = [int(index) for batch in update for index in batch.indices]
     some = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
     what = f"the loss is {loss}" if not isfinite(loss) else f"the gradient's norm is {norm}"
     return RunError(
         f"step {step}: {what}, on {len(numbers)} pairs (numbers {some} of the token store); nothing was saved since",
-        hint="lower training.rate, or set training.clip = 1.0, in another directory; the last checkpoint is good",
+        hint=_LOWER,
     )
