@@ -231,6 +231,11 @@ def test_huge_dimensions_are_refused_without_memory(saved: Path, no_memory: None
     refused(saved)
 
 
+def test_layers_without_weights_are_refused_before_even_an_empty_model_is_built(saved: Path) -> None:
+    rewrite_config(saved, lambda described: described["model"].update(n_encoder_layers=900, n_decoder_layers=900))
+    refused(saved, "does not have the layers")
+
+
 def write_header(path: Path, header: object, data: bytes = b"") -> None:
     """A safetensors file with any index in front."""
     raw = header if isinstance(header, bytes) else json.dumps(header).encode()
