@@ -1,0 +1,61 @@
+"""`regard translate`: stdin to stdout, or files to files; line i of the output is line i of the input."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from regard.errors import UserError
+
+
+def translate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a model directory.")],
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]", help="Default: standard input.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="A file, or for several FILES a directory.")
+    ] = None,
+    form: Annotated[
+        Literal["text", "tsv", "jsonl"],
+        typer.Option("--format", help="tsv: score, text. jsonl: scores, tokens, alignments, alternatives."),
+    ] = "text",
+    beam: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step; 1 is greedy.")] = 4,
+    nbest: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How many translations (tsv, jsonl).")] = 1,
+    sample: Annotated[
+        float | None, typer.Option(metavar="T", min=0.01, help="Draw at this temperature instead of searching.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="For --sample.")] = 1,
+    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What every translation begins with.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="LANG", help="Of a model with several languages.")] = None,
+    engine: Annotated[Literal["auto", "ctranslate2", "torch"], typer.Option(help="What computes.")] = "auto",
+    precision: Annotated[Literal["int8", "float32"], typer.Option(help="Of CTranslate2.")] = "int8",
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Default: one a core.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted --out.")] = False,
+    warnings: Annotated[
+        bool, typer.Option("--warnings", help="List lines that loop, copy, or are far too short or long.")
+    ] = False,
+) -> None:
+    """Translate lines. A blank line stays blank; a long one is split at its sentence ends and joined again."""
+    if nbest > 1 and form == "text":
+        raise UserError("--nbest needs --format tsv or jsonl", hint="text has one line for each line")
+    if nbest > beam and sample is None:
+        raise UserError(f"--nbest {nbest} needs a beam of at least {nbest}", hint=f"add --beam {nbest}")
+    if resume and out is None:
+        raise UserError("--resume needs --out FILE", hint="what went to standard output can not be taken up again")
+    from regard.cli.stream import Job, Stream, jobs_of
+    from regard.cli.translating import Audit, Form
+    from regard.decoding.records import DecodingOptions, Sampling
+    from regard.translator import Translator
+
+    jobs: list[Job] = jobs_of(files or [], out)
+    sampling = Sampling(temperature=sample, seed=seed) if sample is not None else None
+    options = DecodingOptions(beam=1 if sampling is not None else beam, n_best=nbest, sampling=sampling)
+    shape = Form(form, options, prefix, target)
+    audit = Audit(list_warnings=warnings)
+    with Translator.load(run, engine=engine, precision=precision, threads=threads) as translator:
+        for job in jobs:
+            Stream(job, resume=resume, identity=shape.identity(translator)).run(
+                lambda lines: shape.render(translator, lines, audit), audit
+            )
+    for line in audit.lines():
+        sys.stderr.write(line + "\n")

@@ -1,0 +1,103 @@
+"""Lines → what is printed for them, and the audit at the end."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regard.decoding.records import DecodingOptions
+from regard.text import ReadNotes
+from regard.translator import Translation, Translator
+
+_MANY = 20
+
+
+@dataclass
+class Audit:
+    """What happened to the lines; said at the end, on stderr."""
+
+    list_warnings: bool = False
+    n_lines: int = 0
+    n_blank: int = 0
+    n_split: int = 0
+    remarks: list[str] = field(default_factory=list)
+    warnings: Counter[str] = field(default_factory=Counter)
+    listed: list[str] = field(default_factory=list)
+
+    def see(self, translation: Translation) -> None:
+        self.n_lines += 1
+        self.n_blank += translation.n_parts == 0
+        self.n_split += translation.n_parts > 1
+        for warning in translation.warnings:
+            self.warnings[warning] += 1
+            if self.list_warnings:
+                self.listed.append(f"line {self.n_lines} {warning}: {translation.text[:100]}")
+
+    def note(self, name: str, notes: ReadNotes) -> None:
+        """What reading showed, once a file."""
+        self.remarks += notes.sentences(name)
+
+    def lines(self) -> list[str]:
+        """Everything worth saying; nothing for a plain, faultless job of a few lines."""
+        said = list(self.remarks)
+        counts = {"blank": self.n_blank, "split": self.n_split, **self.warnings}
+        found = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        if found or self.n_lines >= _MANY:
+            said.append(f"{self.n_lines:,} lines" + (f": {found}" if found else ""))
+        if self.warnings and not self.list_warnings:
+            said.append("--warnings lists them")
+        return said + self.listed
+
+
+@dataclass(frozen=True)
+class Form:
+    """How translations are asked for and written down."""
+
+    name: str
+    options: DecodingOptions
+    prefix: str | None
+    target: str | None
+
+    def identity(self, translator: Translator) -> str:
+        """Changes when the output would."""
+        return json.dumps([self.name, repr(self.options), self.prefix, self.target, translator.identity])
+
+    def render(self, translator: Translator, lines: list[str], audit: Audit) -> str:
+        """The output for some lines; each ends with LF."""
+        prefixes = [self.prefix] * len(lines) if self.prefix is not None else None
+        done = translator.translate(
+            lines, options=self.options, prefixes=prefixes, target=self.target, details=self.name == "jsonl"
+        )
+        for translation in done:
+            audit.see(translation)
+        write = {"text": _text, "tsv": _tsv, "jsonl": _jsonl}[self.name]
+        return "".join(write(source, translation) for source, translation in zip(lines, done, strict=True))
+
+
+def output_name(file: Path, directory: Path) -> Path:
+    """Where a file's translation goes when there are several."""
+    return directory / file.name
+
+
+def _text(source: str, translation: Translation) -> str:
+    return translation.text + "\n"
+
+
+def _tsv(source: str, translation: Translation) -> str:
+    """Score, tab, text; for n-best all of them, one tab more between each."""
+    ranked = (translation, *translation.alternatives)
+    return "\t".join(f"{one.score:.4f}\t{one.text}" for one in ranked) + "\n"
+
+
+def _jsonl(source: str, translation: Translation) -> str:
+    record = {
+        "source": source,
+        "text": translation.text,
+        "score": round(translation.score, 4),
+        "tokens": [[token.piece, round(token.probability, 4)] for token in translation.tokens],
+        "alignment": [list(pair) for pair in translation.alignment],
+        "alternatives": [{"text": one.text, "score": round(one.score, 4)} for one in translation.alternatives],
+        "n_parts": translation.n_parts,
+        "warnings": list(translation.warnings),
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"
