@@ -1,0 +1,199 @@
+"""Our weights as a CTranslate2 model: the same numbers, laid out as that library wants them.
+
+What CTranslate2 has to be told:
+- symbols are the numbers themselves, "0" … "V-1": the engine talks ids, and no text can be mistaken for a special symbol;
+- the end of the source is appended by the engine, not by CTranslate2, whose attention would then leave it out;
+- positions are a table of our own (sine and cosine alternate in the paper; CTranslate2's own waves do not);
+- the heads of the alignment layer are put in an order where the best one for alignment stands first: the sum over heads
+  does not change, and CTranslate2 can only give the first heads' weights.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.artifact import LoadedModel, load_model
+from regard.durable import commit_directory
+from regard.errors import ArtifactError
+from regard.models import TransformerConfig
+from regard.models.transformer import DecoderLayer, EncoderLayer
+from regard.nn import FeedForward, MultiHeadAttention, sinusoid
+
+Quantization = Literal["float32", "int8"]
+
+SUBDIRECTORY = "ctranslate2"
+N_POSITIONS = 4096  # rows of the table of waves: far past any training length, and a text that long should be split
+
+
+def supports(config: TransformerConfig) -> str | None:
+    """Why CTranslate2 can not run such a model, or None where it can."""
+    if config.attention == "additive":
+        return "additive attention is not known to CTranslate2"
+    return None
+
+
+def convert(loaded: LoadedModel, directory: Path, quantization: Quantization) -> None:
+    """Write `directory` (which must not exist) as a CTranslate2 model of the same translations."""
+    reason = supports(loaded.config)
+    if reason is not None:
+        raise ArtifactError(f"the model can not be converted: {reason}", hint="use the engine 'torch'")
+    spec = _specify(loaded)
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    directory.mkdir()
+    spec.save(str(directory))
+
+
+def add_ctranslate2(model_directory: Path) -> None:
+    """Put the converted model into a model directory, whole or not at all; an older one there is replaced."""
+    loaded = load_model(model_directory)
+
+    def write(aside: Path) -> None:
+        shutil.copytree(model_directory, aside, dirs_exist_ok=True, ignore=_left_behind)
+        convert(loaded, aside / SUBDIRECTORY, "float32")
+
+    commit_directory(model_directory, write)
+
+
+def _left_behind(directory: str, names: list[str]) -> set[str]:
+    """What is made anew."""
+    return {SUBDIRECTORY, "manifest.json"} & set(names)
+
+
+@torch.no_grad()
+def _specify(loaded: LoadedModel) -> Any:
+    from ctranslate2.specs import TransformerSpec, common_spec  # brings torch: not for those who only translate
+
+    config, model = loaded.config, loaded.model
+    activation = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}[config.activation]
+    layer, head = alignment_head(loaded)
+    spec = TransformerSpec.from_config(
+        (config.n_encoder_layers, config.n_decoder_layers),
+        config.n_heads,
+        pre_norm=config.norm == "pre",
+        activation=common_spec.Activation[activation],
+        ffn_glu=config.activation == "swiglu",
+        alignment_layer=layer,
+        alignment_heads=1,
+    )
+    encoder, decoder = spec.encoder, spec.decoder
+    encoder.embeddings[0].weight = _array(model.source.embedding.weight)
+    decoder.embeddings.weight = _array(model.target.embedding.weight)
+    decoder.projection.weight = _array(model.output_weight)
+    encoder.position_encodings.encodings = _position_table(loaded, "source")
+    decoder.position_encodings.encodings = _position_table(loaded, "target")
+    for i, part in enumerate(model.encoder):
+        _set_encoder_layer(encoder.layer[i], part)
+    for i, part in enumerate(model.decoder):
+        _set_decoder_layer(decoder.layer[i], part, first_head=head if i == layer else 0)
+    if config.norm == "pre":
+        _set_norm(encoder.layer_norm, model.encoder_norm)
+        _set_norm(decoder.layer_norm, model.decoder_norm)
+    _describe(spec, loaded)
+    return spec
+
+
+def alignment_head(loaded: LoadedModel) -> tuple[int, int]:
+    """Layer and head whose weights are the alignment: the stored choice, or the last layer's first head."""
+    config = loaded.config
+    match loaded.facts.get("alignment_head"):
+        case {"layer": int(layer), "head": int(head)} if layer in range(config.n_decoder_layers) and head in range(
+            config.n_heads
+        ):
+            return layer, head
+    return config.n_decoder_layers - 1, 0
+
+
+def _describe(spec: Any, loaded: LoadedModel) -> None:
+    """Symbols, the special ones among them, and what our engine wants to know."""
+    source, target = loaded.tokenizers.source, loaded.tokenizers.target
+    spec.register_source_vocabulary([str(i) for i in range(source.size)])
+    spec.register_target_vocabulary([str(i) for i in range(target.size)])
+    spec.config.bos_token = spec.config.decoder_start_token = str(target.bos_id)
+    spec.config.eos_token, spec.config.unk_token = str(target.eos_id), str(target.unk_id)
+    spec.config.add_source_bos = spec.config.add_source_eos = False
+    spec.config.layer_norm_epsilon = 1e-5  # torch's
+    learned = loaded.config.positions == "learned"
+    facts = {"max_positions": loaded.config.max_positions if learned else N_POSITIONS}
+    facts |= {"n_src_symbols": source.size, "n_tgt_symbols": target.size}
+    spec.config.add_attribute("regard", facts)
+
+
+def _position_table(loaded: LoadedModel, side: Literal["source", "target"]) -> Any:
+    if loaded.config.positions == "learned":
+        table: Tensor = getattr(loaded.model, side).positions.table
+        return _array(table)
+    return _array(sinusoid(N_POSITIONS, loaded.config.d_model))
+
+
+def _set_encoder_layer(spec: Any, layer: nn.Module) -> None:
+    assert isinstance(layer, EncoderLayer)
+    _set_self_attention(spec.self_attention, layer.self_attention)
+    _set_norm(spec.self_attention.layer_norm, layer.residuals[0].norm)
+    _set_feed_forward(spec.ffn, layer.feed_forward)
+    _set_norm(spec.ffn.layer_norm, layer.residuals[1].norm)
+
+
+def _set_decoder_layer(spec: Any, layer: nn.Module, first_head: int) -> None:
+    assert isinstance(layer, DecoderLayer)
+    _set_self_attention(spec.self_attention, layer.self_attention)
+    _set_norm(spec.self_attention.layer_norm, layer.residuals[0].norm)
+    _set_cross_attention(spec.attention, layer.cross_attention, first_head)
+    _set_norm(spec.attention.layer_norm, layer.residuals[1].norm)
+    _set_feed_forward(spec.ffn, layer.feed_forward)
+    _set_norm(spec.ffn.layer_norm, layer.residuals[2].norm)
+
+
+def _set_self_attention(spec: Any, module: MultiHeadAttention) -> None:
+    weight, bias = _scaled(module)
+    _set_linear(spec.linear[0], weight, bias)  # W_Q, W_K, W_V one under the other, as ours
+    _set_linear(spec.linear[1], module.out.weight, module.out.bias)
+
+
+def _set_cross_attention(spec: Any, module: MultiHeadAttention, first_head: int) -> None:
+    """The queries' matrix alone, keys and values fused; `first_head` changes places with head 0."""
+    heads = list(range(module.n_heads))
+    heads[0], heads[first_head] = first_head, 0
+    rows = torch.arange(module.d_model).view(module.n_heads, module.d_k)[heads].flatten()  # (D,)
+    weight, bias = _scaled(module)
+    weight, bias = weight.view(3, module.d_model, -1)[:, rows], bias.view(3, module.d_model)[:, rows]
+    _set_linear(spec.linear[0], weight[0], bias[0])
+    _set_linear(spec.linear[1], weight[1:].flatten(0, 1), bias[1:].flatten())
+    _set_linear(spec.linear[2], module.out.weight[:, rows], module.out.bias)
+
+
+def _scaled(module: MultiHeadAttention) -> tuple[Tensor, Tensor]:
+    """Weight (3D, D) and bias (3D) of W_Q, W_K, W_V; CTranslate2 divides by √d_k, which plain dot-product must undo."""
+    weight, bias = module.qkv.weight.clone(), module.qkv.bias.clone()
+    if module.kind == "dot_product":
+        weight[: module.d_model] *= module.d_k**0.5
+        bias[: module.d_model] *= module.d_k**0.5
+    return weight, bias
+
+
+def _set_feed_forward(spec: Any, module: FeedForward) -> None:
+    weight, bias = module.inner.weight, module.inner.bias
+    if module.activation == "swiglu":
+        (weight, unchanged), (bias, unchanged_bias) = weight.chunk(2), bias.chunk(2)
+        _set_linear(spec.linear_0_noact, unchanged, unchanged_bias)
+    _set_linear(spec.linear_0, weight, bias)
+    _set_linear(spec.linear_1, module.outer.weight, module.outer.bias)
+
+
+def _set_linear(spec: Any, weight: Tensor, bias: Tensor) -> None:
+    spec.weight, spec.bias = _array(weight), _array(bias)
+
+
+def _set_norm(spec: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm)
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> Any:
+    """A float32 array of its own: quantising works in place."""
+    return tensor.detach().to("cpu", torch.float32, copy=True).contiguous().numpy()
