@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ class Description:
     tokenizers: TokenizerPair
     facts: dict[str, Any]  # what else there is to know: scores, how it was trained, the alignment head
     files: frozenset[str]
+    digest: str  # changes when any byte of the model does
 
 
 def model_directory(path: Path) -> Path:
@@ -43,7 +45,8 @@ def model_directory(path: Path) -> Path:
 def describe(path: str | Path) -> Description:
     """Verify every byte of a run's model, or of a model directory, and read all but the weights."""
     directory = model_directory(Path(path))
-    files = frozenset(verify_directory(directory).files)
+    records = verify_directory(directory).files
+    sums = "".join(f"{name} {records[name].sha256}\n" for name in sorted(records))
     content = read_json_file(directory / "config.json", _MAX_CONFIG_BYTES)
     if content.get("format") != FORMAT:
         raise ArtifactError(
@@ -55,8 +58,10 @@ def describe(path: str | Path) -> Description:
         raise ArtifactError(f"{directory / 'config.json'} names no architecture", hint=AGAIN)
     if not isinstance(model, dict):
         raise ArtifactError(f"{directory / 'config.json'}: model: is not a table of values", hint=AGAIN)
-    tokenizers = _read_tokenizers(directory, files)
-    return Description(directory, architecture, model, tokenizers, facts if isinstance(facts, dict) else {}, files)
+    tokenizers = _read_tokenizers(directory, frozenset(records))
+    facts = facts if isinstance(facts, dict) else {}
+    digest = hashlib.sha256(sums.encode()).hexdigest()
+    return Description(directory, architecture, model, tokenizers, facts, frozenset(records), digest)
 
 
 def _read_tokenizers(directory: Path, files: frozenset[str]) -> TokenizerPair:

@@ -50,8 +50,6 @@ def save_model(
         "written_by": f"regard {__version__}",
         "architecture": architecture,
         "model": config.model_dump(),
-        "n_src_symbols": tokenizers.source.size,
-        "n_tgt_symbols": tokenizers.target.size,
         "facts": facts,
     }
     sides = {"tokenizer": tokenizers.source}
@@ -85,7 +83,8 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> LoadedMo
         raise ArtifactError(f"{file}: model.{where}: {first['msg']}", hint=AGAIN) from error
     tokenizers = described.tokenizers
     _require_shapes(weights, model_type, config, tokenizers)
-    model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
+    with torch.random.fork_rng(devices=[]):  # the first, random weights are nobody's business
+        model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
     load_weights(model, _read_weights(weights))
     return LoadedModel(described.architecture, config, model.to(device).eval(), tokenizers, described.facts)
 

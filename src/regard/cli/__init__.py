@@ -13,6 +13,8 @@ def main() -> None:
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:
         # whoever read our output has left: that is no error, and there is nobody to tell
         sys.stderr.close()

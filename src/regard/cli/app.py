@@ -8,6 +8,7 @@ from regard import __version__
 from regard.cli.check import check
 from regard.cli.demo import demo
 from regard.cli.train import train
+from regard.cli.translate import translate
 
 app = typer.Typer(
     name="regard",
@@ -36,3 +37,4 @@ def _all(
 app.command()(demo)
 app.command()(check)
 app.command()(train)
+app.command()(translate)

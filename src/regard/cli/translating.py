@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from regard.decoding.records import DecodingOptions
 from regard.text import ReadNotes
@@ -60,7 +59,7 @@ class Form:
 
     def identity(self, translator: Translator) -> str:
         """Changes when the output would."""
-        return json.dumps([self.name, repr(self.options), self.prefix, self.target, translator.identity])
+        return json.dumps([self.name, repr(self.options), self.prefix, self.target, translator.described.digest])
 
     def render(self, translator: Translator, lines: list[str], audit: Audit) -> str:
         """The output for some lines; each ends with LF."""
@@ -72,11 +71,6 @@ class Form:
             audit.see(translation)
         write = {"text": _text, "tsv": _tsv, "jsonl": _jsonl}[self.name]
         return "".join(write(source, translation) for source, translation in zip(lines, done, strict=True))
-
-
-def output_name(file: Path, directory: Path) -> Path:
-    """Where a file's translation goes when there are several."""
-    return directory / file.name
 
 
 def _text(source: str, translation: Translation) -> str:
