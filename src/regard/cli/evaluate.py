@@ -1,0 +1,129 @@
+"""`regard evaluate`: how good is a model, or a file of translations?"""
+
+import json
+import sys
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.evaluate import Scores, TestSet
+
+_TOKENIZED_SHARE = 0.5
+_INVISIBLE = ("Cc", "Zl", "Zp")
+
+Reference = Annotated[
+    list[Path], typer.Option(metavar="FILE", help="Good translations, line by line. Repeatable: several references.")
+]
+Beam = Annotated[int, typer.Option(metavar="N", min=1, help="Hypotheses kept per step; 1 is greedy.")]
+Engine = Annotated[str, typer.Option(help="What runs a model: auto, ctranslate2 or torch.")]
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")]
+Tokenize = Annotated[
+    str, typer.Option(metavar="NAME", help="Words for BLEU: 13a, intl, char, zh, ja-mecab or ko-mecab.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+
+
+def evaluate(
+    reference: Reference,
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run, or a model directory.")] = None,
+    source: Annotated[Path | None, typer.Option(metavar="FILE", help="What RUN is to translate.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Or score these translations, without RUN.")
+    ] = None,
+    beam: Beam = 4,
+    engine: Engine = "auto",
+    lowercase: Lowercase = False,
+    tokenize: Tokenize = "13a",
+    worst: Annotated[int, typer.Option(metavar="N", min=0, help="Show the N sentences with the lowest chrF++.")] = 0,
+    save_output: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep RUN's translations here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score translations with sacreBLEU: BLEU, chrF++ and TER, with 95% intervals and signatures."""
+    if (run is None) == (output is None):
+        raise UserError("what is to be scored?", hint="give a run and --source FILE, or --output FILE alone")
+    if save_output is not None and output is not None:
+        raise UserError("--save-output is for the translations of a run", hint="leave it out, or give RUN")
+    from regard.evaluate import read_test_set, score
+
+    test_set = read_test_set(reference, source)
+    outputs = outputs_of(run or output or Path(), test_set, beam=beam, engine=engine)
+    if save_output is not None:
+        _save(save_output, outputs)
+    warn_if_tokenized(outputs)
+    scores = score(outputs, test_set.references, lowercase=lowercase, tokenize=tokenize)
+    if as_json:
+        report = scores.to_dict() | {"worst": [_sentence(i, scores, test_set, outputs) for i in scores.worst(worst)]}
+        sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
+    else:
+        _show(scores, test_set, outputs, worst)
+
+
+def outputs_of(path: Path, test_set: "TestSet", *, beam: int, engine: str) -> list[str]:
+    """The lines of an output file, or what the model in a directory makes of the sources."""
+    if not path.is_dir():
+        return test_set.read_outputs(path)
+    if test_set.sources is None:
+        raise UserError(f"{path} is a model: it needs something to translate", hint="give --source FILE")
+    from regard.translator import Translator
+
+    sys.stderr.write(f"translating {len(test_set.sources):,} lines with {path}\n")
+    with Translator.load(path, engine=engine) as translator:
+        return [one.text for one in translator.translate(test_set.sources, beam=beam)]
+
+
+def warn_if_tokenized(outputs: list[str]) -> None:
+    """sacreBLEU wants text as people write it; text in separated tokens gets a wrong score, silently."""
+    n_tokenized = sum(line.endswith((" .", " 。")) for line in outputs)
+    if n_tokenized > _TOKENIZED_SHARE * len(outputs):
+        sys.stderr.write(f"warning: {n_tokenized:,} of {len(outputs):,} outputs end in ' .': detokenise them first\n")
+
+
+def aligned(rows: list[tuple[str, ...]]) -> str:
+    """Columns of plain text, the numbers in the middle ones to the right. Never cut: a terminal wraps, a pipe does not."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        first, *middle, last = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        lines.append("  ".join([first.strip().ljust(widths[0]), *middle, last.strip()]).rstrip())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def visible(text: str) -> str:
+    """Text that can not move a terminal's cursor or break a line."""
+    return "".join(repr(one)[1:-1] if unicodedata.category(one) in _INVISIBLE else one for one in text)
+
+
+def _save(path: Path, outputs: list[str]) -> None:
+    from regard.durable import write_file
+
+    write_file(path, "".join(f"{line}\n" for line in outputs).encode())
+
+
+def _sentence(i: int, scores: "Scores", test_set: "TestSet", outputs: list[str]) -> dict[str, object]:
+    return {
+        "line": i + 1,
+        "chrf": scores.sentence_chrf[i],
+        "source": None if test_set.sources is None else test_set.sources[i],
+        "references": [lines[i] for lines in test_set.references],
+        "output": outputs[i],
+    }
+
+
+def _show(scores: "Scores", test_set: "TestSet", outputs: list[str], n_worst: int) -> None:
+    rows: list[tuple[str, ...]] = [("measure", "value", "95% interval", "signature")]
+    for one in scores.all:
+        interval = f"{one.interval.low:.2f} – {one.interval.high:.2f}"
+        rows.append((one.name, f"{one.value:.2f}", interval, one.signature))
+    sys.stdout.write(aligned(rows))
+    for i in scores.worst(n_worst):
+        sys.stdout.write(f"\nline {i + 1}, chrF++ {scores.sentence_chrf[i]:.1f}\n")
+        if test_set.sources is not None:
+            sys.stdout.write(f"  source     {visible(test_set.sources[i])}\n")
+        for lines in test_set.references:
+            sys.stdout.write(f"  reference  {visible(lines[i])}\n")
+        sys.stdout.write(f"  output     {visible(outputs[i])}\n")

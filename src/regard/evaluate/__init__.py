@@ -1,0 +1,27 @@
+"""Scores and significance: how good translations are, and whether one system is better than another. No torch here."""
+
+from regard.evaluate.comparing import Bucket, Change, Comparison, Example, compare
+from regard.evaluate.marking import mark_changes
+from regard.evaluate.measures import TOKENIZERS
+from regard.evaluate.page import comparison_page
+from regard.evaluate.reading import TestSet, read_test_set
+from regard.evaluate.resampling import DEFAULT_SEED, Interval
+from regard.evaluate.scoring import Score, Scores, score
+
+__all__ = [
+    "DEFAULT_SEED",
+    "TOKENIZERS",
+    "Bucket",
+    "Change",
+    "Comparison",
+    "Example",
+    "Interval",
+    "Score",
+    "Scores",
+    "TestSet",
+    "compare",
+    "comparison_page",
+    "mark_changes",
+    "read_test_set",
+    "score",
+]

@@ -1,0 +1,138 @@
+"""BLEU, chrF++ and TER as sacreBLEU defines them: statistics of each sentence, and scores of any sum of them.
+
+A corpus score is a function of summed sentence statistics. So the text is looked at once, and a score of resampled or
+swapped sentences is a sum of rows and one of the three functions below, for thousands of sums at a time.
+"""
+
+# N sentences, R sums (resamples, buckets or single sentences), K statistics of a measure
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from regard.errors import UserError
+
+Array = NDArray[np.float64]
+
+TOKENIZERS = ("13a", "intl", "char", "zh", "ja-mecab", "ko-mecab")
+_SPACELESS = ("char", "zh", "ja-mecab")
+_EXTRA = {"ja-mecab": "ja", "ko-mecab": "ko"}
+_BLEU_ORDER = 4
+_CHRF_BETA = 2
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a measure found in one set of outputs."""
+
+    value: float
+    """sacreBLEU's own corpus score."""
+    statistics: Array  # (N, K)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One of sacreBLEU's metrics, bound to its references."""
+
+    name: str
+    lower_is_better: bool
+    metric: Metric
+    values: Callable[[Array], Array]
+    """Scores of summed statistics: (R, K) → (R)."""
+
+    def measure(self, outputs: Sequence[str]) -> Measured:
+        """Look at the text, once."""
+        rows = self.metric._extract_corpus_statistics(outputs, None)
+        value = float(self.metric._aggregate_and_compute(rows).score)
+        return Measured(value, np.array(rows, dtype=np.float64))
+
+    def signature(self, **notes: int | None) -> str:
+        """sacreBLEU's signature, with the trials and the seed of what was done (bs, ar, seed)."""
+        signature = self.metric.get_signature()
+        for key, value in notes.items():
+            signature.update(key, value)
+        return str(signature)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """The three measures of one set of references."""
+
+    bleu: Measure
+    chrf: Measure
+    ter: Measure
+
+    @property
+    def all(self) -> tuple[Measure, Measure, Measure]:
+        """In the order in which they are shown."""
+        return self.bleu, self.chrf, self.ter
+
+    def n_tokens(self, sentences: Sequence[str]) -> list[int]:
+        """Lengths, in the tokens that BLEU counts."""
+        return [len(self.bleu.metric._preprocess_segment(sentence).split()) for sentence in sentences]
+
+
+def measures(references: Sequence[Sequence[str]], *, lowercase: bool = False, tokenize: str = "13a") -> Measures:
+    """The measures for one or more reference translations, each a list with one line a sentence.
+
+    TER ignores case always, as sacreBLEU's does; it counts characters where BLEU's tokenizer is for a script without
+    spaces. The signatures say so.
+    """
+    _check_tokenizer(tokenize)
+    spaceless = tokenize in _SPACELESS
+    bleu = BLEU(lowercase=lowercase, force=True, tokenize=tokenize, references=references)
+    chrf = CHRF(word_order=2, beta=_CHRF_BETA, lowercase=lowercase, references=references)
+    ter = TER(normalized=spaceless, asian_support=spaceless, references=references)
+    return Measures(
+        Measure("BLEU", False, bleu, bleu_values),
+        Measure("chrF++", False, chrf, chrf_values),
+        Measure("TER", True, ter, ter_values),
+    )
+
+
+def _check_tokenizer(name: str) -> None:
+    if name not in TOKENIZERS:
+        raise UserError(f"{name!r} is not a tokenizer for BLEU", hint=f"choose one of {', '.join(TOKENIZERS)}")
+    try:
+        BLEU(tokenize=name)
+    except RuntimeError as error:
+        hint = f'pip install "sacrebleu[{_EXTRA[name]}]", or take --tokenize char'
+        raise UserError(f"the tokenizer {name} is not installed", hint=hint) from error
+
+
+def bleu_values(sums: Array) -> Array:
+    """BLEU of (R, 10) sums: output length, reference length, four counts of matches, four of n-grams."""
+    n_output, n_reference = sums[:, 0], sums[:, 1]
+    matches, totals = sums[:, 2 : 2 + _BLEU_ORDER], sums[:, 2 + _BLEU_ORDER :]
+    missed = np.cumsum(matches == 0, axis=1)  # "exp" smoothing halves a missing precision once more each time
+    smoothed = np.where(matches == 0, 0.5**missed, matches)
+    logs = np.log(100 * smoothed / np.maximum(totals, 1)).mean(axis=1)
+    shortness = np.minimum(0, 1 - n_reference / np.maximum(n_output, 1))
+    defined = matches.any(axis=1) & totals.all(axis=1)
+    return np.where(defined, np.exp(shortness + logs), 0.0)
+
+
+def chrf_values(sums: Array) -> Array:
+    """chrF of (R, 3 × orders) sums: n-grams of the output, of the reference, and common ones, for each order."""
+    of_output, of_reference, common = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]  # (R, orders)
+    counted = (of_output > 0) & (of_reference > 0)
+    n_orders = np.maximum(counted.sum(axis=1), 1)
+    precision = (counted * common / np.maximum(of_output, 1)).sum(axis=1) / n_orders
+    recall = (counted * common / np.maximum(of_reference, 1)).sum(axis=1) / n_orders
+    factor = _CHRF_BETA**2
+    below = factor * precision + recall
+    return cast(Array, 100 * (1 + factor) * precision * recall / np.where(below > 0, below, 1))
+
+
+def ter_values(sums: Array) -> Array:
+    """TER of (R, 2) sums: edits, and the mean length of the references."""
+    edits, n_reference = sums[:, 0], sums[:, 1]
+    rate = edits / np.where(n_reference > 0, n_reference, 1)
+    return 100 * np.where(n_reference > 0, rate, edits > 0)
