@@ -1,5 +1,46 @@
-"""Step function → ids: greedy, beam, sampling, penalties, constraints. Knows no model and no text."""
+"""Step function → ids: greedy, beam, sampling, penalties, constraints. Knows no model and no text.
 
-from regard.decoding.records import DecodingOptions, Hypothesis, Sampling
+The records and the length penalty are plain Python; whatever needs torch is loaded when it is first used,
+so that an engine without torch can speak of a search without paying for one.
+"""
 
-__all__ = ["DecodingOptions", "Hypothesis", "Sampling"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from regard.decoding.penalties import gnmt
+from regard.decoding.records import DecodingOptions, Hypothesis, Sampling, check_options
+
+if TYPE_CHECKING:
+    from regard.decoding.ensembles import ensemble, ensemble_state
+    from regard.decoding.forcing import alternatives, score
+    from regard.decoding.search import decode
+    from regard.decoding.task import Step
+
+_HOME = {
+    "Step": "task",
+    "alternatives": "forcing",
+    "decode": "search",
+    "ensemble": "ensembles",
+    "ensemble_state": "ensembles",
+    "score": "forcing",
+}
+
+__all__ = [
+    "DecodingOptions",
+    "Hypothesis",
+    "Sampling",
+    "Step",
+    "alternatives",
+    "check_options",
+    "decode",
+    "ensemble",
+    "ensemble_state",
+    "gnmt",
+    "score",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

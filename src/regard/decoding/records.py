@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from regard.decoding.penalties import gnmt
+from regard.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,3 +41,32 @@ class Hypothesis:
     log_probs: tuple[float, ...]  # of each id, and of the end symbol where it was reached
     score: float  # Σ log_probs / ((5 + length) / 6)^α: what hypotheses are ranked by
     attention: tuple[tuple[float, ...], ...] | None = None  # (len(ids), source length): one head's weights
+
+
+def hypothesis_of(symbols: Sequence[int], log_probs: Sequence[float], end_id: int, length_penalty: float) -> Hypothesis:
+    """A finished search as a hypothesis: without the end symbol in its ids, but with its log-probability."""
+    ids = symbols[:-1] if symbols and symbols[-1] == end_id else symbols
+    return Hypothesis(tuple(ids), tuple(log_probs), sum(log_probs) / gnmt(len(log_probs), length_penalty))
+
+
+def check_options(options: DecodingOptions) -> None:
+    """Refuse what can not be searched for, in words."""
+    sampling = options.sampling
+    wrong = {
+        "beam must be 1 or more": options.beam < 1,
+        "n_best must be 1 or more": options.n_best < 1,
+        "extra_length, min_length and no_repeat_ngram can not be negative": min(
+            options.extra_length, options.min_length, options.no_repeat_ngram
+        )
+        < 0,
+        f"a beam of {options.beam} does not have {options.n_best} hypotheses": (
+            sampling is None and options.n_best > options.beam
+        ),
+        "temperature and top_k can not be negative": (
+            sampling is not None and (sampling.temperature < 0 or sampling.top_k < 0)
+        ),
+        "top_p must be above 0, and 1 at most": sampling is not None and not 0 < sampling.top_p <= 1,
+    }
+    for message, holds in wrong.items():
+        if holds:
+            raise RecipeError(message)

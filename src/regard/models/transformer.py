@@ -27,6 +27,7 @@ from regard.nn import (
     Trace,
     at,
     padding_visible,
+    shared_rows,
 )
 
 
@@ -82,20 +83,25 @@ class TransformerMemory:
 
 @dataclass(frozen=True)
 class TransformerState:
-    """Keys and values of every decoder layer: of the target so far, and of the source."""
+    """Keys and values of every decoder layer: of the target so far, a row each, and of the source, a sentence each.
+
+    The beams of a sentence follow one another and share its source.
+    """
 
     position: int
-    past: tuple[KeyValues | None, ...]
-    memory: tuple[KeyValues, ...]
-    visible: Tensor | None
+    past: tuple[KeyValues | None, ...]  # (B·n_beams, H, T, K)
+    memory: tuple[KeyValues, ...]  # (B, H, S, K)
+    visible: Tensor | None  # (B, 1, 1, S)
+    n_beams: int = 1
 
     def select(self, rows: Tensor) -> TransformerState:
-        return TransformerState(
-            self.position,
-            tuple(None if kv is None else kv.select(rows) for kv in self.past),
-            tuple(kv.select(rows) for kv in self.memory),
-            None if self.visible is None else self.visible[rows],
-        )
+        past = tuple(None if kv is None else kv.select(rows) for kv in self.past)
+        sentences, n_beams = shared_rows(rows, self.n_beams)
+        if len(sentences) == len(self.memory[0].k) and bool((sentences.diff() == 1).all()):
+            return TransformerState(self.position, past, self.memory, self.visible, n_beams)  # all stay in place
+        memory = tuple(kv.select(sentences) for kv in self.memory)
+        visible = None if self.visible is None else self.visible[sentences]
+        return TransformerState(self.position, past, memory, visible, n_beams)
 
 
 class EncoderLayer(nn.Module):
@@ -137,7 +143,10 @@ class DecoderLayer(nn.Module):
     def step(
         self, y: Tensor, past: KeyValues | None, memory: KeyValues, visible: Tensor | None
     ) -> tuple[Tensor, KeyValues]:
-        """(B, 1, D) → (B, 1, D): one position, with the past from the cache."""
+        """(R, 1, D) → (R, 1, D): one position, with the past from the cache.
+
+        The R rows are the beams of B sentences, whose memory (B, H, S, K) they share: B·n = R.
+        """
         grown: list[KeyValues] = []
 
         def look_back(x: Tensor) -> Tensor:
@@ -146,7 +155,8 @@ class DecoderLayer(nn.Module):
             return self.self_attention.attend(self.self_attention.queries(x), grown[0])
 
         def look_across(x: Tensor) -> Tensor:
-            return self.cross_attention.attend(self.cross_attention.queries(x), memory, visible)
+            beams = x.view(len(memory.k), -1, x.shape[-1])  # (B, n, D): a sentence's beams as its queries
+            return self.cross_attention.attend(self.cross_attention.queries(beams), memory, visible).view_as(x)
 
         y = self.residuals[0](y, look_back)
         y = self.residuals[1](y, look_across)
@@ -220,7 +230,9 @@ class Transformer(nn.Module):
             y, kv = layer.step(y, before, memory, state.visible)
             past.append(kv)
         logits = F.linear(self.decoder_norm(y[:, 0]), self.output_weight)  # (B, V)
-        return logits.log_softmax(-1), TransformerState(state.position + 1, tuple(past), state.memory, state.visible)
+        return logits.log_softmax(-1), TransformerState(
+            state.position + 1, tuple(past), state.memory, state.visible, state.n_beams
+        )
 
     @property
     def _decoder_layers(self) -> list[DecoderLayer]:

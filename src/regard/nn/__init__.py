@@ -14,7 +14,7 @@ from regard.nn.embedding import Embedding, InputEmbedding
 from regard.nn.feed_forward import Activation, FeedForward
 from regard.nn.masks import causal_visible, padding_visible
 from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoid
-from regard.nn.state import KeyValues
+from regard.nn.state import KeyValues, shared_rows
 from regard.nn.sublayer import Norm, Residual
 from regard.nn.trace import Trace, at
 
@@ -42,6 +42,7 @@ __all__ = [
     "linear_symmetric_kl",
     "padding_visible",
     "scaled_dot_product_scores",
+    "shared_rows",
     "sinusoid",
     "smoothed_cross_entropy",
 ]

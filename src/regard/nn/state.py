@@ -24,3 +24,16 @@ class KeyValues(NamedTuple):
     def select(self, rows: Tensor) -> KeyValues:
         """Batch rows in another order, repeated or left out: how a beam moves."""
         return KeyValues(self.k[rows], self.v[rows])
+
+
+def shared_rows(rows: Tensor, n_beams: int) -> tuple[Tensor, int]:
+    """Which sentences rows belong to, and how many rows each has, when n_beams of them shared a sentence before.
+
+    What all beams of a sentence have in common (the source) then needs no copy for each. Where the new rows do not
+    come in equal groups, each row is a sentence of its own.
+    """
+    sentences = rows // n_beams
+    kept, counts = sentences.unique_consecutive(return_counts=True)
+    if len(kept) and bool((counts == counts[0]).all()):
+        return kept, int(counts[0])
+    return sentences, 1

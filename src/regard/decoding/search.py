@@ -1,0 +1,64 @@
+"""The one way in: which search the options ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from regard.decoding.beam import beam_search
+from regard.decoding.constraints import constraints_of
+from regard.decoding.path import follow
+from regard.decoding.records import DecodingOptions, Hypothesis, Sampling, check_options
+from regard.decoding.sampling import sampler
+from regard.decoding.task import Step, Task
+
+
+def decode(
+    step: Step,
+    state: Any,
+    sources: Sequence[Sequence[int]],
+    options: DecodingOptions,
+    *,
+    begin_id: int,
+    end_id: int,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    max_symbols: int | None = None,
+    device: torch.device | str = "cpu",
+) -> list[list[Hypothesis]]:
+    """For each source its `n_best` hypotheses, best first, from the state before the first symbol.
+
+    Of a source (ids without end symbol) only the length is needed, for the limit, and its ids as the key of its
+    samples: the same sentence with the same seed draws the same, wherever it stands. `max_symbols` is a limit of
+    the model itself.
+    """
+    check_options(options)
+    limits = [max(1, len(source) + options.extra_length) for source in sources]
+    if max_symbols is not None:
+        limits = [min(limit, max_symbols) for limit in limits]
+    task = Task.of(limits, begin_id, end_id, prefixes, device)
+    if options.sampling is not None:
+        return _sample(step, state, sources, task, options, options.sampling)
+    constraints = constraints_of(options, end_id)
+    if options.beam == 1:
+        found = follow(step, state, task, options.length_penalty, constraints=constraints)
+        return [[hypothesis] for hypothesis in found]
+    return beam_search(step, state, task, options, constraints)
+
+
+def _sample(
+    step: Step, state: Any, sources: Sequence[Sequence[int]], task: Task, options: DecodingOptions, sampling: Sampling
+) -> list[list[Hypothesis]]:
+    """`n_best` draws a sentence, each with randomness of its own, best first; two of them may be the same."""
+    n = options.n_best
+    rows = task.numbers.repeat_interleave(n)
+    keys = [(number, *source) for source in sources for number in range(n)]
+    drawn_task = Task(
+        task.begin_id, task.end_id, torch.arange(len(rows)).to(rows), task.limits[rows], task.prefixes[rows]
+    )
+    choose = sampler(sampling, keys, drawn_task)
+    constraints = constraints_of(options, task.end_id)
+    drawn = follow(step, state.select(rows), drawn_task, options.length_penalty, choose, constraints)
+    groups = [drawn[i * n : (i + 1) * n] for i in range(len(task))]
+    return [sorted(group, key=lambda one: -one.score) for group in groups]
