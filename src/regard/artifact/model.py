@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from regard import __version__
 from regard.artifact.directory import AGAIN, FORMAT, describe
@@ -20,7 +23,19 @@ from regard.errors import ArtifactError
 from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_same_form, write_tensors
 from regard.text import TokenizerPair
 
-_MAX_HEADER_BYTES = 100_000_000  # of safetensors' own index of names and shapes
+_MAX_HEADER_BYTES = 5_000_000  # of safetensors' own index of names and shapes; 2,000 layers need as much
+
+
+class _WithoutValues(TorchFunctionMode):
+    """Leaves out random values: on "meta" nothing could hold them, and torch would load its compiler to find that."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return args[0] if func in _RANDOM and args else func(*args, **kwargs or {})
+
+
+_RANDOM = (nn.init.normal_, nn.init.uniform_, Tensor.normal_, Tensor.uniform_)
 
 
 @dataclass(frozen=True)
@@ -43,8 +58,12 @@ def save_model(
     tokenizers: TokenizerPair,
     facts: dict[str, Any],
     card: str,
+    more: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a model directory, whole or not at all; an older one in its place is replaced."""
+    """Write a model directory, whole or not at all; an older one in its place is replaced.
+
+    `more` writes into it as well, before it takes its place: another engine's form of the weights.
+    """
     described = {
         "format": FORMAT,
         "written_by": f"regard {__version__}",
@@ -62,6 +81,8 @@ def save_model(
         for name, tokenizer in sides.items():
             (aside / f"{name}.model").write_bytes(tokenizer.to_bytes())
         (aside / "README.md").write_text(card, encoding="utf-8")
+        if more is not None:
+            more(aside)
 
     commit_directory(directory, write)
 
@@ -84,8 +105,9 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> LoadedMo
     tokenizers = described.tokenizers
     _require_shapes(weights, model_type, config, tokenizers)
     with torch.random.fork_rng(devices=[]):  # the first, random weights are nobody's business
-        model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
-    load_weights(model, _read_weights(weights))
+        values = _read_weights(weights)  # mapped, and known to be good before a model takes as much memory
+    model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
+    load_weights(model, values)
     return LoadedModel(described.architecture, config, model.to(device).eval(), tokenizers, described.facts)
 
 
@@ -98,7 +120,7 @@ def _require_shapes(
     if config.n_encoder_layers + config.n_decoder_layers > len(given):
         raise ArtifactError(f"{path} does not have the layers that config.json says", hint=AGAIN)
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _WithoutValues():
             expected = model_type(config, tokenizers.source.size, tokenizers.target.size)
         require_same_form(expected, given)
     except (ArtifactError, ValueError) as error:
@@ -132,6 +154,6 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, OSError) as error:
         raise ArtifactError(f"{path} is not a safetensors file: {error}", hint=AGAIN) from error
     for name, tensor in weights.items():
-        if not bool(torch.isfinite(tensor).all()):
+        if tensor.numel() and not all(isfinite(extreme) for extreme in tensor.aminmax()):  # without a copy
             raise ArtifactError(f"{path}: {name!r} has values that are not numbers", hint=AGAIN)
     return weights

@@ -130,11 +130,17 @@ class TrainingDisplay(Watcher):
             self._said_at = now
             self.say(f"{numbers}  {eta} left")
 
-    def _on_validation(self, step: int, loss: float, perplexity: float, accuracy: float, best: bool, **_: Any) -> None:
+    def _on_validation(
+        self, step: int, loss: float, perplexity: float, accuracy: float, best: bool, **more: Any
+    ) -> None:
+        translated = f"  BLEU {more['bleu']:.1f}  chrF++ {more['chrf']:.1f}" if "bleu" in more else ""
         mark = "  best so far" if best else ""
         self.say(
-            f"step {step:>7,}  validation: loss {loss:.3f}  perplexity {perplexity:.2f}  right {accuracy:.1%}{mark}"
+            f"step {step:>7,}  validation: loss {loss:.3f}  perplexity {perplexity:.2f}  right {accuracy:.1%}"
+            f"{translated}{mark}"
         )
+        for sample in more.get("samples", [])[:1]:
+            self.say(f"              {sample['source']}  →  {sample['translation']}")
 
     def _on_finished(self, path: str, elapsed_seconds: float, perplexity: float, accuracy: float, **_: Any) -> None:
         self.say(

@@ -20,8 +20,17 @@ Made by regard {__version__}: a Transformer ("Attention Is All You Need"), train
 - shape: {config.n_encoder_layers}+{config.n_decoder_layers} layers, d_model {config.d_model}, d_ff {config.d_ff}, \
 {config.n_heads} heads, {n_parameters / 1e6:.1f}M parameters
 - training: {progress.step:,} steps, {progress.elapsed_seconds / 60:.1f} minutes
-- validation: perplexity {found.perplexity:.2f} per sub-word, {found.accuracy:.1%} of the sub-words right
+- validation: perplexity {found.perplexity:.2f} per sub-word, {found.accuracy:.1%} of the sub-words right\
+{_translated(found)}
 
 `config.json` has the shape, `model.safetensors` the weights, `*.model` the vocabulary (SentencePiece), and
-`manifest.json` the checksums of all of it. Nothing here is executable. Load it with `regard.load_model("this/folder")`.
+`manifest.json` the checksums of all of it. Nothing here is executable.
+
+    echo "A sentence." | regard translate this/folder
 """
+
+
+def _translated(found: Validation) -> str:
+    if found.translated is None:
+        return ""
+    return f", BLEU {found.translated.bleu:.1f}, chrF++ {found.translated.chrf:.1f} (greedy, on the first of it)"

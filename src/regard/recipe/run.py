@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 
-from regard.artifact import LoadedModel, load_model, save_model
+from regard.artifact import LoadedModel, load_model
 from regard.data import StreamSettings, TokenStore, epoch_order, random_key
 from regard.durable import check_writable, lock_directory, remove_debris, write_file
 from regard.errors import ArtifactError, RecipeError, RunError
 from regard.models import MODELS, Transformer, load_weights, named_weights
-from regard.recipe.card import model_card
 from regard.recipe.choose import choose_batch, choose_length, choose_shape
+from regard.recipe.finish import finish
+from regard.recipe.judge import judge
 from regard.recipe.prepare import Corpora, examine_all, make_stores, make_tokenizers, settle_data
 from regard.recipe.schema import Raw, Recipe, differences, merge, read_recipe
 from regard.recipe.watch import Watcher
@@ -26,7 +27,6 @@ from regard.training import (
     Report,
     Stop,
     Training,
-    average,
     check_precision,
     choose_device,
     fit,
@@ -34,7 +34,7 @@ from regard.training import (
     set_up,
     time_steps,
 )
-from regard.training.loop import BUDGET_RESERVE_SECONDS, validate_all
+from regard.training.loop import BUDGET_RESERVE_SECONDS
 
 TRIAL_STEPS = 6
 
@@ -216,6 +216,7 @@ def _set_up(prepared: _Prepared, out: Path, device: torch.device) -> Training:
         device,
         checkpoints,
         {"recipe": recipe.digest()},
+        judge(prepared.validation, prepared.tokenizers, recipe.model, config.translated),
     )
 
 
@@ -259,35 +260,6 @@ def _run(
     check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
     with stop:
         progress = fit(training, report, stop, spent_seconds)
-    load_weights(training.model, _product(training))
-    found = validate_all(training, averaged=False)
-    config, recipe = training.model.config, prepared.recipe
-    facts = {
-        "recipe": recipe.digest(),
-        "steps": progress.step,
-        "n_pairs": len(prepared.train),
-        "loss": found.loss,
-        "perplexity": found.perplexity,
-        "accuracy": found.accuracy,
-    }
-    save_model(
-        out / "model",
-        architecture=recipe.model.architecture,
-        config=config,
-        weights=named_weights(training.model),
-        tokenizers=prepared.tokenizers,
-        facts=facts,
-        card=model_card(recipe, config, training.model.n_parameters, len(prepared.train), progress, found),
-    )
+    facts = finish(training, prepared.recipe, prepared.tokenizers, progress, out / "model")
     report("finished", flush=True, path=str(out), elapsed_seconds=progress.elapsed_seconds, **facts)
     return out / "model"
-
-
-def _product(training: Training) -> dict[str, torch.Tensor]:
-    """Section 6.1: the average of the last (or best) checkpoints; with EMA, the average that it kept."""
-    config = training.config
-    if training.ema is not None:
-        return training.ema.weights()
-    kept = training.checkpoints
-    chosen = kept.last(config.average) if config.average_of == "last" else kept.best(config.average)
-    return average(checkpoint.tensors("model") for checkpoint in chosen)

@@ -38,7 +38,9 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid"):
     average_of: Literal["last", "best"] = "last"
 
     validate_every: int = Field(default=1500, ge=1)  # steps
-    patience: int | None = Field(default=None, ge=1)  # validations without a better loss before it stops early
+    translated: int = Field(default=200, ge=0)  # validation sentences that are translated each time; 0: none
+    best_by: Literal["loss", "bleu", "chrf"] = "loss"  # what says which checkpoint is best
+    patience: int | None = Field(default=None, ge=1)  # validations without a better one before it stops early
     precision: Literal["float32", "bfloat16"] = "float32"
     budget_seconds: float | None = Field(default=None, gt=0)  # whole run; the steps are fitted to it as it goes
 
@@ -52,4 +54,6 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid"):
     def _the_best_are_known(self) -> Self:
         if self.average_of == "best" and self.save_every % self.validate_every:
             raise ValueError("average_of = 'best' needs save_every to be a multiple of validate_every")
+        if self.best_by != "loss" and not self.translated:
+            raise ValueError(f"best_by = '{self.best_by}' needs translated to be above 0")
         return self

@@ -20,7 +20,7 @@ from regard.training.config import TrainingConfig
 from regard.training.objectives import Objective, cross_entropy, r_drop
 from regard.training.schedule import rate
 from regard.training.stop import Stop
-from regard.training.validation import Validation, validate
+from regard.training.validation import Translate, Validation, validate
 
 BUDGET_RESERVE_SECONDS = 3.0  # for the last save, the average and the model directory
 BUDGET_TOLERANCE = 1.05
@@ -43,7 +43,7 @@ class Progress:
     cooldown_from: int
     cursor: Cursor = field(default_factory=Cursor)
     elapsed_seconds: float = 0.0
-    best_loss: float | None = None
+    best_score: float | None = None  # lower is better
     n_worse: int = 0  # validations since the best one
     stopped_early: bool = False
 
@@ -67,6 +67,7 @@ class Training:
     optimizer: torch.optim.Optimizer
     ema: EMA | None
     objective: Objective
+    translate: Translate | None  # some validation sentences, for BLEU and chrF
 
 
 def set_up(
@@ -78,6 +79,7 @@ def set_up(
     device: torch.device,
     checkpoints: Checkpoints,
     identity: dict[str, str],
+    translate: Translate | None = None,
 ) -> Training:
     """A loop's parts, made from its configuration."""
     return Training(
@@ -92,6 +94,7 @@ def set_up(
         optimizer=adam(config, model),
         ema=EMA(model, config.ema) if config.ema is not None else None,
         objective=r_drop(config.smoothing, config.r_drop) if config.r_drop else cross_entropy(config.smoothing),
+        translate=translate,
     )
 
 
@@ -206,10 +209,9 @@ def _validate_and_save(training: Training, progress: Progress, clock: _Clock, re
     last = progress.step >= progress.steps
     if last or progress.step % config.validate_every == 0:
         found = validate_all(training, averaged=True)
-        score = found.loss
-        progress = _judge(progress, found, config.patience)
-        report("validation", step=progress.step, loss=found.loss, perplexity=found.perplexity,
-               accuracy=found.accuracy, best=progress.n_worse == 0)  # fmt: skip
+        score = found.score(config.best_by)
+        progress = _judge(progress, score, config.patience)
+        report("validation", step=progress.step, best=progress.n_worse == 0, **described(found))
     scheduled = progress.finished or progress.step % config.save_every == 0
     if scheduled or stop.signal_number is not None:
         progress = replace(progress, elapsed_seconds=clock.elapsed_seconds())
@@ -231,12 +233,24 @@ def validate_all(training: Training, averaged: bool) -> Validation:
         eos_id=stream.eos_id,
     )
     with training.ema.swapped_in() if averaged and training.ema is not None else nullcontext():
-        return validate(training.model, batches, training.device)
+        found = validate(training.model, batches, training.device)
+        if training.translate is None:
+            return found
+        return replace(found, translated=training.translate(training.model))
 
 
-def _judge(progress: Progress, found: Validation, patience: int | None) -> Progress:
-    if progress.best_loss is None or found.loss < progress.best_loss:
-        return replace(progress, best_loss=found.loss, n_worse=0)
+def described(found: Validation) -> dict[str, Any]:
+    """For the journal."""
+    fields: dict[str, Any] = {"loss": found.loss, "perplexity": found.perplexity, "accuracy": found.accuracy}
+    if found.translated is not None:
+        bleu, chrf, samples = found.translated
+        fields |= {"bleu": bleu, "chrf": chrf, "samples": [sample._asdict() for sample in samples]}
+    return fields
+
+
+def _judge(progress: Progress, score: float, patience: int | None) -> Progress:
+    if progress.best_score is None or score < progress.best_score:
+        return replace(progress, best_score=score, n_worse=0)
     n_worse = progress.n_worse + 1
     return replace(progress, n_worse=n_worse, stopped_early=patience is not None and n_worse >= patience)
 
