@@ -1,0 +1,108 @@
+"""What a person did wrong is one line on stderr, says where and what to do, and exits with 2 before any step."""
+
+import shutil
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Inline = Callable[..., Any]
+Arguments = Callable[..., list[str]]
+
+
+def error_of(result: Any) -> str:
+    """The one line that was printed, after whatever was said of the work before it."""
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert [line.startswith("error: ") for line in lines] == [False] * (len(lines) - 1) + [True], result.stderr
+    assert "Traceback" not in result.stderr
+    return str(lines[-1])
+
+
+def files(directory: Path, **contents: bytes) -> None:
+    for name, content in contents.items():
+        (directory / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--source a --target b --out o --set model.d_modle=3", "unknown key 'model.d_modle'; did you mean 'd_model'?"),
+        ("--source a --target b --out o --set steps", "'steps' is not a setting; hint: write it as training.steps=300"),
+        ("--source a --target b --out o --set training.steps=x", "training.steps: Input should be a valid integer"),
+        ("--source a --target b --out o --set training=1", "training is a section of the recipe"),
+        ("--source a --target b --out o --budget 5", "'5' is not a time; hint: write it as 90s, 20m, 2h or 1h30m"),
+        ("--source a --target b --out o --budget 0s", "training.budget_seconds: Input should be greater than 0"),
+        ("--source a --target b --out o --device tpu", "no device is called 'tpu'; hint: one of cuda, mps, cpu"),
+        ("--source a --target b --out o --recipe no.toml", "no.toml: no such file"),
+        ("--source a --target b --out o --recipe a", "a is not TOML"),
+        ("--source a --target b --out o --from nowhere", "there is no model in "),
+        ("--source a --target b --out o --resume", "there is no run in o to resume; hint: start one without --resume"),
+        ("--source a --target b --out a", "can not write in a: file exists"),
+        ("--source a --target b --out full", "full is not empty and not a run: it has something"),
+        ("--source a --target b --out /proc/regard", "can not write in /proc/regard: "),
+        ("--source a --target none --out o", "none: no such file; hint: check the path"),
+        ("--source full --target full --out o", "full: is a directory"),
+        ("--source a --target short --out o", "a has 60 lines, "),
+        ("--source a --target empty --out o", "has 0"),
+        ("--source empty --target empty --out o", "there is no pair with text on both sides"),
+        ("--source one --target one2 --out o", "too few pairs (1) to hold some of them out"),
+        ("--source bad --target b --out o", "bad: 1 line"),
+        ("--source utf16 --target b --out o", "utf16:1: not valid UTF-8 (the file starts like UTF-16)"),
+        ("--source cut.gz --target b --out o", "cut.gz: can not be unpacked after line"),
+        ("--source a --out o", "1 --source and 0 --target; hint: each source file needs its target file"),
+        ("--source a --target b --valid-source a --out o", "needs both --valid-source and --valid-target"),
+        ("--out o", "there is no text to train on; hint: give --source FILE --target FILE, or --tsv FILE"),
+        ("--tsv a --out o", "0 tabs where one is needed"),
+        ("--source a --target b --out o --set text.vocabulary=270", "a vocabulary of 270 is too small"),
+        ("--source a --target b --out o --set text.max_length=1", "are longer than 1 sub-words"),
+        ("--source a --target b --out o --set text.joint=false", "text.joint = false needs model.tie"),
+        ("--source a --target b --out o --set data.held_out=0", "there is no pair to validate on"),
+    ],
+)
+def test_each_mistake_is_one_line_that_says_what_and_where(
+    inline: Inline, tmp_path: Path, text: Any, arguments: str, words: str
+) -> None:
+    source, target = (path.read_bytes().split(b"\n")[:60] for path in (text.source, text.target))
+    a, b = (b"\n".join(lines) + b"\n" for lines in (source, target))
+    files(tmp_path, a=a, b=b, short=b"1 2\n", empty=b"", one=b"1 2\n", one2=b"2 1\n", utf16=a.decode().encode("utf-16"))
+    files(tmp_path, bad=a.replace(source[6], b"\xff\xfe"), **{"cut.gz": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03abc"})
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "something").touch()
+    error = error_of(inline("train", *arguments.split()))
+    assert words in error
+    assert not (tmp_path / "o" / "journal.jsonl").exists()
+    assert not (tmp_path / "o" / "recipe.toml").exists()
+
+
+def test_unequal_files_are_refused_with_both_counts(inline: Inline, text: Any, tmp_path: Path) -> None:
+    text.target.write_text("".join(text.target.read_text().splitlines(keepends=True)[:-7]))
+    error = error_of(inline("train", *text.flags, "--out", "run"))
+    assert f"{text.source} has 300 lines" in error
+    assert f"{text.target} has 293" in error
+    assert not (tmp_path / "run" / "journal.jsonl").exists()
+
+
+def test_a_mistake_costs_no_traceback_in_a_process_of_its_own(regard: Any, tmp_path: Path) -> None:
+    result = regard.run("train", "--source", "none", "--target", "none", "--out", "run")
+    assert error_of(result) == f"error: {tmp_path / 'none'}: no such file; hint: check the path"
+
+
+def test_a_full_disk_is_refused_before_the_first_step(
+    inline: Inline, text: Any, arguments: Arguments, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**6, 10**6 - 5000, 5000))
+    error = error_of(inline(*arguments(text, "run")))
+    assert "the checkpoints of run need " in error
+    assert "its disk has 0.0 MB free; hint: free some space" in error
+    assert not (tmp_path / "run" / "journal.jsonl").exists()
+
+
+def test_fine_tuning_can_not_change_the_shape(inline: Inline, text: Any, arguments: Arguments) -> None:
+    assert inline(*arguments(text, "first", "training.steps=2")).returncode == 0
+    error = error_of(inline(*arguments(text, "second", "model.d_model=64", "--from", "first")))
+    assert error.startswith("error: model.d_model can not be 64: it is 32 in the model to start from; hint: ")

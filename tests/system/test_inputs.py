@@ -1,0 +1,90 @@
+"""Text as it comes: Windows, packed, damaged. And what is printed meanwhile."""
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+Inline = Callable[..., Any]
+Arguments = Callable[..., list[str]]
+FEW = "training.steps=4"
+
+
+def weights(run: Path) -> bytes:
+    return (run / "model" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("form", ["crlf", "bom", "gzip", "zstd"])
+def test_the_same_text_in_another_form_makes_the_same_model(
+    inline: Inline, text: Any, arguments: Arguments, tmp_path: Path, form: str
+) -> None:
+    assert inline(*arguments(text, "plain", FEW)).returncode == 0
+    change: dict[str, Callable[[bytes], bytes]] = {
+        "crlf": lambda data: data.replace(b"\n", b"\r\n"),
+        "bom": lambda data: b"\xef\xbb\xbf" + data,
+        "gzip": gzip.compress,
+        "zstd": zstandard.ZstdCompressor().compress,
+    }
+    for path in (text.source, text.target):
+        path.write_bytes(change[form](path.read_bytes()))
+    changed = inline(*arguments(text, "changed", FEW))
+    assert changed.returncode == 0, changed.stderr
+    assert weights(tmp_path / "changed") == weights(tmp_path / "plain")
+
+
+def test_a_line_that_is_not_text_is_named_or_skipped_and_counted(
+    inline: Inline, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
+    lines = text.source.read_bytes().split(b"\n")
+    text.source.write_bytes(b"\n".join([*lines[:41], b"1 \xe4 2", *lines[42:]]))
+    refused = inline(*arguments(text, "run", FEW))
+    assert refused.returncode == 2
+    error = refused.stderr.splitlines()[-1]
+    assert str(text.source) in error
+    assert re.search(r"\b(line 42|:42\b)", error), error
+
+    went_on = inline(*arguments(text, "run", FEW, "data.on_bad=skip"))
+    assert went_on.returncode == 0, went_on.stderr
+    assert re.search(r"1 line.* not valid", went_on.stderr), went_on.stderr
+    facts = json.loads((tmp_path / "run" / "model" / "config.json").read_text())["facts"]
+    n_validation = int(re.search(r"(\d+) to validate on", went_on.stderr)[1])
+    assert facts["n_pairs"] + n_validation == 299
+
+
+def test_progress_is_plain_lines_on_stderr_and_nothing_on_stdout(regard: Any, text: Any, tmp_path: Path) -> None:
+    done = regard.train(text, "run", FEW, "training.validate_every=2")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "\x1b" not in done.stderr
+    assert "\r" not in done.stderr
+    said = [line.split()[0] for line in done.stderr.splitlines()]
+    assert said[:5] == ["examining", "making", "encoding", "encoding", "measuring"]
+    assert said[5:8] == ["text", "model", "training"]
+    assert re.search(r"^step 1/4  loss \d+\.\d+  perplexity \d+\.\d+  [\d,]+ tokens/s", done.stderr, re.MULTILINE)
+    assert len(re.findall(r"validation: loss \d", done.stderr)) == 2
+    assert done.stderr.splitlines()[-1] == "the model is in run/model"
+
+
+def test_a_run_directory_has_what_it_should(inline: Inline, text: Any, arguments: Arguments, tmp_path: Path) -> None:
+    assert inline(*arguments(text, "run", FEW)).returncode == 0
+    names = {entry.name for entry in (tmp_path / "run").iterdir()}
+    assert names == {".lock", "recipe.toml", "journal.jsonl", "data", "checkpoints", "model"}
+    assert {entry.name for entry in (tmp_path / "run" / "model").iterdir()} == {
+        "config.json", "model.safetensors", "tokenizer.model", "manifest.json", "README.md",
+    }  # fmt: skip
+
+
+def test_a_recipe_file_gives_the_values_and_a_setting_overrides_it(inline: Inline, text: Any, tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text(
+        "[model]\npreset = 'tiny'\nd_model = 16\nn_heads = 2\nd_ff = 16\nn_encoder_layers = 1\nn_decoder_layers = 1\n"
+        "[training]\nsteps = 9\nmax_tokens = 512\nwarmup = 7\n"
+    )
+    done = inline("train", *text.flags, "--out", "run", "--recipe", "r.toml", "--set", "training.steps=3")
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "run" / "recipe.toml").read_text()
+    for line in ("d_model = 16", "steps = 3", "warmup = 7", 'schedule = "noam"', 'norm = "post"', "clip"):
+        assert (line in written) == (line != "clip"), line  # nothing is chosen behind a recipe's back

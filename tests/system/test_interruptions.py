@@ -1,0 +1,141 @@
+"""Killed, stopped, edited, started twice: nothing is lost, and nothing is quietly something else."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+Arguments = Callable[..., list[str]]
+SLOW = ("training.steps=100000", "training.save_every=100000", "training.validate_every=100000")
+TIMEOUT_SECONDS = 60
+EVERYTHING = ("model.dropout=0.2", "text.sampling=0.1", "training.accumulate=2", "training.average=3")
+
+
+def steps_in(run: Path) -> int:
+    """The last step that the journal tells of."""
+    journal = run / "journal.jsonl"
+    lines = journal.read_bytes().split(b"\n")[:-1] if journal.exists() else []
+    events = [json.loads(line) for line in lines]
+    return max((event["step"] for event in events if event["event"] == "step"), default=0)
+
+
+def wait_for_step(run: Path, step: int, process: "subprocess.Popen[str]") -> None:
+    until = time.monotonic() + TIMEOUT_SECONDS
+    while steps_in(run) < step:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, "no step in time"
+        time.sleep(0.01)
+
+
+def everything_in(directory: Path) -> dict[str, tuple[int, bytes]]:
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return {str(path.relative_to(directory)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def group_is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_killed_again_and_again_the_model_is_the_same_to_the_bit(
+    regard: Any, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
+    whole = regard.train(text, "whole", *EVERYTHING)
+    assert whole.returncode == 0, whole.stderr
+    rng = Random(5)
+    for step in sorted(rng.sample(range(2, 38), 3)):
+        process = regard.start(*arguments(text, "parts", *EVERYTHING))
+        wait_for_step(tmp_path / "parts", step, process)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=TIMEOUT_SECONDS)
+        assert group_is_gone(process.pid)
+    done = regard.train(text, "parts", *EVERYTHING)
+    assert done.returncode == 0, done.stderr
+    assert "going on after step" in done.stderr
+    one, other = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert one == other
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_within_a_step_and_the_run_goes_on_from_there(
+    regard: Any, text: Any, arguments: Arguments, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    process = regard.start(*arguments(text, "run", *SLOW))
+    wait_for_step(tmp_path / "run", 3, process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=TIMEOUT_SECONDS)
+    assert (process.returncode, out) == (code, "")
+    last = steps_in(tmp_path / "run")
+    assert err.splitlines()[-1] == f"stopped after step {last}, and saved; the same command goes on from there"
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == [f"step-{last:08d}"]
+    assert group_is_gone(process.pid)
+    assert "Traceback" not in err
+
+
+def test_a_second_ctrl_c_ends_at_once(regard: Any, text: Any, arguments: Arguments, tmp_path: Path) -> None:
+    process = regard.start(*arguments(text, "run", *SLOW))
+    wait_for_step(tmp_path / "run", 2, process)
+    os.kill(process.pid, signal.SIGSTOP)  # both arrive before it takes another step
+    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, signal.SIGTERM)
+    os.kill(process.pid, signal.SIGCONT)
+    process.communicate(timeout=TIMEOUT_SECONDS)
+    assert process.returncode in (130, 143)
+    assert not list((tmp_path / "run").glob("checkpoints/step-*"))
+    assert group_is_gone(process.pid)
+
+
+def test_a_second_trainer_is_refused_and_the_first_unharmed(
+    regard: Any, inline: Any, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
+    first = regard.start(*arguments(text, "run", *SLOW))
+    wait_for_step(tmp_path / "run", 1, first)
+    second = inline(*arguments(text, "run", *SLOW))
+    assert second.returncode == 2
+    assert second.stderr.startswith(f"error: run is being trained by process {first.pid}; hint: ")
+    wait_for_step(tmp_path / "run", steps_in(tmp_path / "run") + 2, first)
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=TIMEOUT_SECONDS)
+    assert first.returncode == 143
+
+
+def test_a_finished_run_stays_as_it_is(inline: Any, text: Any, arguments: Arguments, tmp_path: Path) -> None:
+    command = arguments(text, "run", "training.steps=6")
+    assert inline(*command).returncode == 0
+    before = everything_in(tmp_path / "run")
+    again = inline(*command)
+    assert again.returncode == 0
+    assert "run is finished" in again.stderr
+    after = everything_in(tmp_path / "run")
+    assert {name for name in before if before[name] != after[name]} <= {".lock"}
+    assert before.keys() == after.keys()
+
+    changed = inline(*command, "--set", "model.dropout=0.3")
+    assert changed.returncode == 2
+    assert changed.stderr.startswith("error: run was begun with another recipe: model.dropout was 0.1 and is 0.3; hint")
+
+
+def test_edited_text_is_refused_when_a_run_goes_on(
+    inline: Any, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
+    command = arguments(text, "run", "training.steps=4")
+    assert inline(*command).returncode == 0
+    shutil.rmtree(tmp_path / "run" / "model")  # as if it had been interrupted before the end
+    text.target.write_text(text.target.read_text().replace("1", "2", 1))
+    refused = inline(*command)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        "error: the training text was edited since this run began; "
+        "hint: bring back the files as they were, or train in another directory\n"
+    )

@@ -1,0 +1,71 @@
+"""That it learns: from nothing, from a model, and in the time that it is given."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.demo.digits import write_digits
+
+Inline = Callable[..., Any]
+Arguments = Callable[..., list[str]]
+
+
+def facts_of(run: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((run / "model" / "config.json").read_text())["facts"]
+    return facts
+
+
+def events_of(run: Path, event: str) -> list[dict[str, Any]]:
+    events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    return [one for one in events if one["event"] == event]
+
+
+def test_it_learns_to_reverse_digits_that_it_has_not_seen(regard: Any, tmp_path: Path) -> None:
+    source, target = write_digits(tmp_path / "text", 20_000, seed=1)
+    values = (
+        "model.preset=tiny model.d_model=64 model.d_ff=128 model.n_encoder_layers=1 model.n_decoder_layers=1 "
+        "model.dropout=0 training.steps=800 training.max_tokens=1024 training.rate=0.006 training.average=1 "
+        "training.save_every=200 training.validate_every=200"
+    )
+    flags = [flag for value in values.split() for flag in ("--set", value)]
+    done = regard.run("train", "--source", source, "--target", target, "--out", "run", *flags)
+    assert done.returncode == 0, done.stderr
+    facts = facts_of(tmp_path / "run")
+    assert facts["accuracy"] >= 0.99, done.stderr
+    assert facts["steps"] == 800
+
+
+def test_fine_tuning_starts_from_the_weights_and_keeps_the_vocabulary(
+    inline: Inline, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
+    assert inline(*arguments(text, "first", "training.steps=150", "training.rate=0.01")).returncode == 0
+    source, target = write_digits(tmp_path / "more", 200, seed=9)
+    more = type(text)(source, target)
+    tuned = inline(*arguments(more, "tuned", "training.steps=5", "training.rate=0.0001", "--from", "first"))
+    assert tuned.returncode == 0, tuned.stderr
+    scratch = inline(*arguments(more, "scratch", "training.steps=5", "training.rate=0.0001"))
+    assert scratch.returncode == 0, scratch.stderr
+    first_losses = [events_of(tmp_path / name, "step")[0]["nll"] for name in ("tuned", "scratch")]
+    assert first_losses[0] < 0.5 * first_losses[1]
+    vocabularies = [(tmp_path / name / "model" / "tokenizer.model").read_bytes() for name in ("first", "tuned")]
+    assert vocabularies[0] == vocabularies[1]
+
+    again = inline(*arguments(more, "tuned", "training.steps=5", "training.rate=0.0001", "--from", "first"))
+    assert "tuned is finished" in again.stderr
+
+
+@pytest.mark.timeout(120)
+def test_a_budget_is_kept(regard: Any, text: Any, tmp_path: Path) -> None:
+    budget = 20
+    started_at = time.monotonic()
+    done = regard.run("train", *text.flags, "--out", "run", "--budget", f"{budget}s")
+    seconds = time.monotonic() - started_at
+    assert done.returncode == 0, done.stderr
+    [finished] = events_of(tmp_path / "run", "finished")
+    assert 0.7 * budget <= finished["elapsed_seconds"] <= 1.25 * budget, done.stderr
+    assert seconds <= 1.25 * budget + 6, done.stderr  # the rest is Python and torch being loaded
+    assert len(events_of(tmp_path / "run", "refit")) == 1
