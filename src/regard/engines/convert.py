@@ -1,7 +1,7 @@
 """Our weights as a CTranslate2 model: the same numbers, laid out as that library wants them.
 
 What CTranslate2 has to be told:
-- symbols are the numbers themselves, "0" … "V-1": the engine talks ids, and no text can be mistaken for a special symbol;
+- symbols are the numbers themselves, "0" … "V-1": the engine talks ids, and no text can pass for a special symbol;
 - the end of the source is appended by the engine, not by CTranslate2, whose attention would then leave it out;
 - positions are a table of our own (sine and cosine alternate in the paper; CTranslate2's own waves do not);
 - the heads of the alignment layer are put in an order where the best one for alignment stands first: the sum over heads
@@ -22,7 +22,7 @@ from regard.durable import commit_directory
 from regard.errors import ArtifactError
 from regard.models import TransformerConfig
 from regard.models.transformer import DecoderLayer, EncoderLayer
-from regard.nn import FeedForward, MultiHeadAttention, sinusoid
+from regard.nn import FeedForward, MultiHeadAttention, Residual, sinusoid
 
 Quantization = Literal["float32", "int8"]
 
@@ -134,19 +134,19 @@ def _position_table(loaded: LoadedModel, side: Literal["source", "target"]) -> A
 def _set_encoder_layer(spec: Any, layer: nn.Module) -> None:
     assert isinstance(layer, EncoderLayer)
     _set_self_attention(spec.self_attention, layer.self_attention)
-    _set_norm(spec.self_attention.layer_norm, layer.residuals[0].norm)
+    _set_norm(spec.self_attention.layer_norm, layer.residuals[0])
     _set_feed_forward(spec.ffn, layer.feed_forward)
-    _set_norm(spec.ffn.layer_norm, layer.residuals[1].norm)
+    _set_norm(spec.ffn.layer_norm, layer.residuals[1])
 
 
 def _set_decoder_layer(spec: Any, layer: nn.Module, first_head: int) -> None:
     assert isinstance(layer, DecoderLayer)
     _set_self_attention(spec.self_attention, layer.self_attention)
-    _set_norm(spec.self_attention.layer_norm, layer.residuals[0].norm)
+    _set_norm(spec.self_attention.layer_norm, layer.residuals[0])
     _set_cross_attention(spec.attention, layer.cross_attention, first_head)
-    _set_norm(spec.attention.layer_norm, layer.residuals[1].norm)
+    _set_norm(spec.attention.layer_norm, layer.residuals[1])
     _set_feed_forward(spec.ffn, layer.feed_forward)
-    _set_norm(spec.ffn.layer_norm, layer.residuals[2].norm)
+    _set_norm(spec.ffn.layer_norm, layer.residuals[2])
 
 
 def _set_self_attention(spec: Any, module: MultiHeadAttention) -> None:
@@ -177,7 +177,8 @@ def _scaled(module: MultiHeadAttention) -> tuple[Tensor, Tensor]:
 
 
 def _set_feed_forward(spec: Any, module: FeedForward) -> None:
-    weight, bias = module.inner.weight, module.inner.bias
+    weight: Tensor = module.inner.weight
+    bias: Tensor = module.inner.bias
     if module.activation == "swiglu":
         (weight, unchanged), (bias, unchanged_bias) = weight.chunk(2), bias.chunk(2)
         _set_linear(spec.linear_0_noact, unchanged, unchanged_bias)
@@ -189,7 +190,8 @@ def _set_linear(spec: Any, weight: Tensor, bias: Tensor) -> None:
     spec.weight, spec.bias = _array(weight), _array(bias)
 
 
-def _set_norm(spec: Any, norm: nn.Module) -> None:
+def _set_norm(spec: Any, module: nn.Module) -> None:
+    norm = module.norm if isinstance(module, Residual) else module
     assert isinstance(norm, nn.LayerNorm)
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 
