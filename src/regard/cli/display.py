@@ -140,7 +140,7 @@ class TrainingDisplay(Watcher):
             f"{translated}{mark}"
         )
         for sample in more.get("samples", [])[:1]:
-            self.say(f"              {sample['source']}  →  {sample['translation']}")
+            self.say(f"              {sample['source'][:80]}  →  {sample['translation'][:80]}")
 
     def _on_finished(self, path: str, elapsed_seconds: float, perplexity: float, accuracy: float, **_: Any) -> None:
         self.say(

@@ -59,5 +59,6 @@ def _every_part(steps: int) -> Raw:
             "warmup": max(10, min(MAX_WARMUP, steps // 20)),
             "save_every": every,
             "validate_every": every,
+            "average": 1,  # a rate that falls to zero has done the averaging
         }
     }
