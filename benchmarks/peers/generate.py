@@ -1,0 +1,52 @@
+"""Hugging Face `generate` on given weights and sources. Prints one JSON line.
+
+    python generate.py FOLDER N_THREADS BEAM BATCH
+
+FOLDER has config.json and marian.safetensors (a Marian model), and sources.json (ids, with the end symbol).
+Runs in the peers' environment: nothing of regard is here. Sorted batches, greedy or beam, at most 50 symbols more.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from transformers import GenerationConfig, MarianConfig, MarianMTModel
+
+
+def main() -> None:
+    folder, n_threads, beam, batch = Path(sys.argv[1]), *map(int, sys.argv[2:])
+    torch.set_num_threads(n_threads)
+    model = MarianMTModel(MarianConfig(**json.loads((folder / "config.json").read_text()))).eval()
+    missing, unexpected = model.load_state_dict(load_file(folder / "marian.safetensors"), strict=False)
+    assert not unexpected and not [name for name in missing if "lm_head" not in name and "embed_tokens" not in name]
+    sources = json.loads((folder / "sources.json").read_text())
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    found: dict[int, list[int]] = {}
+    started_at = time.perf_counter()
+    for start in range(0, len(order), batch):
+        rows = order[start : start + batch]
+        longest = max(len(sources[i]) for i in rows)
+        ids = torch.tensor([sources[i] + [0] * (longest - len(sources[i])) for i in rows])
+        config = GenerationConfig(
+            num_beams=beam,
+            max_new_tokens=longest + 50,
+            length_penalty=0.6,
+            early_stopping=True,
+            do_sample=False,
+            pad_token_id=0,
+            eos_token_id=3,
+            decoder_start_token_id=2,
+        )
+        with torch.inference_mode():
+            out = model.generate(ids, attention_mask=(ids != 0).long(), generation_config=config)
+        for i, row in zip(rows, out.tolist(), strict=True):
+            found[i] = [one for one in row if one not in (0, 2, 3)]
+    seconds = time.perf_counter() - started_at
+    print(json.dumps({"seconds": seconds, "outputs": [found[i] for i in range(len(sources))]}))
+
+
+if __name__ == "__main__":
+    main()

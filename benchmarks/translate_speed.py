@@ -1,0 +1,170 @@
+"""Translation speed beside the peers, on one model: lines a second, start-up, and whether they say the same.
+
+    python benchmarks/translate_speed.py --data DIR [--model RUN] [--lines 10000]
+
+Without --model a SMALL, post-norm model is trained first (--budget). DIR has train.en, train.de, test_2016_flickr.en
+and .de, as Multi30k has them. The contenders run by turns, each in a process of its own; the figures are medians.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+import ctranslate2
+from sacrebleu import corpus_bleu
+
+from environment import peer_python
+from marian_weights import write_marian
+from regard.artifact import describe, load_model
+
+HERE = Path(__file__).parent
+CT2_SETTINGS = [(2, 1, 512), (2, 1, 1024), (2, 1, 2048), (2, 1, 4096), (1, 2, 1024)]  # workers, threads each, tokens
+
+
+def train(data: Path, out: Path, budget: str) -> None:
+    """A SMALL model (d 256, ffn 1024, 4 heads, 3+3 layers), post-norm so that Marian has the same shape."""
+    sides = ["--source", str(data / "train.en"), "--target", str(data / "train.de")]
+    valid = ["--valid-source", str(data / "val.en"), "--valid-target", str(data / "val.de")]
+    settings = ["model.preset=small", "model.norm=post", "training.rate=0.001", "text.vocabulary=10000"]
+    more = [word for one in settings for word in ("--set", one)]
+    subprocess.run(
+        [sys.executable, "-m", "regard", "train", *sides, *valid, "--out", str(out), "--budget", budget, *more],
+        check=True,
+    )
+
+
+def regard_seconds(model: Path, source: Path, out: Path, beam: int, engine: str, threads: int) -> float:
+    """The whole command: start, read, translate, write."""
+    command = [sys.executable, "-m", "regard", "translate", str(model), str(source), "--out", str(out)]
+    started_at = time.perf_counter()
+    subprocess.run(
+        [*command, "--beam", str(beam), "--engine", engine, "--threads", str(threads)], check=True, capture_output=True
+    )
+    return time.perf_counter() - started_at
+
+
+def ct2_seconds(directory: Path, sources: list[list[str]], beam: int, setting: tuple[int, int, int]) -> float:
+    """CTranslate2's own API: ids are there already, batches are sorted by hand, nothing is written."""
+    workers, threads, tokens = setting
+    translator = ctranslate2.Translator(
+        str(directory), compute_type="int8", inter_threads=workers, intra_threads=threads
+    )
+    ordered = sorted(sources, key=len, reverse=True)
+    translator.translate_batch(ordered[:64], beam_size=beam)
+    started_at = time.perf_counter()
+    translator.translate_batch(
+        ordered, beam_size=beam, max_batch_size=tokens, batch_type="tokens", max_decoding_length=100, length_penalty=0.6
+    )
+    return time.perf_counter() - started_at
+
+
+def generate_seconds(folder: Path, sources: list[list[int]], beam: int, threads: int) -> float:
+    (folder / "sources.json").write_text(json.dumps(sources))
+    command = [str(peer_python()), str(HERE / "peers" / "generate.py"), str(folder), str(threads), str(beam), "64"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
+
+
+def cold_start(model: Path, threads: int) -> float:
+    """One sentence, from nothing to its translation."""
+    command = [sys.executable, "-m", "regard", "translate", str(model), "--threads", str(threads)]
+    started_at = time.perf_counter()
+    subprocess.run(command, input=b"A man is riding a bike.\n", check=True, capture_output=True)
+    return time.perf_counter() - started_at
+
+
+def agreement(model: Path, data: Path, folder: Path, threads: int) -> list[str]:
+    """The engines on the test set, beam 4: how often the same, and the corpus BLEU of each."""
+    reference = (data / "test_2016_flickr.de").read_text().splitlines()
+    outputs: dict[str, list[str]] = {}
+    for name, more in {
+        "torch": ["--engine", "torch"],
+        "ctranslate2 float32": ["--precision", "float32"],
+        "ctranslate2 int8": ["--precision", "int8"],
+    }.items():
+        out = folder / "agree.txt"
+        command = [sys.executable, "-m", "regard", "translate", str(model), str(data / "test_2016_flickr.en")]
+        command += ["--out", str(out), "--threads", str(threads), *more]
+        subprocess.run(command, check=True, capture_output=True)
+        outputs[name] = out.read_text().split("\n")[:-1]
+    rows = ["| engine | BLEU | same as torch |", "|---|---|---|"]
+    for name, lines in outputs.items():
+        same = sum(one == two for one, two in zip(lines, outputs["torch"], strict=True)) / len(lines)
+        rows.append(f"| {name} | {corpus_bleu(lines, [reference]).score:.2f} | {same:.1%} |")
+    return rows
+
+
+def measure(model: Path, data: Path, folder: Path, args: argparse.Namespace) -> list[str]:
+    described, loaded = describe(model), load_model(model)
+    lines = (data / "train.en").read_text().split("\n")[: args.lines]
+    source = folder / "source.txt"
+    source.write_text("".join(f"{line}\n" for line in lines))
+    ids = described.tokenizers.source.encode_many(lines)
+    strings = [[*map(str, one), "3"] for one in ids]
+    write_marian(loaded, folder)
+    few = [[*one, 3] for one in ids[: args.peer_lines]]
+    few_source = folder / "few.txt"
+    few_source.write_text("".join(f"{line}\n" for line in lines[: args.peer_lines]))
+    rows = ["| beam | contender | lines/s | regard translate is |", "|---|---|---|---|"]
+    for beam in (4, 1):
+        speeds: dict[str, list[float]] = {}
+        for _ in range(args.repeats):
+            done = {
+                "regard translate": len(lines)
+                / regard_seconds(model, source, folder / "o", beam, "auto", args.threads),
+                "regard, torch engine": len(few)
+                / regard_seconds(model, few_source, folder / "o", beam, "torch", args.threads),
+                "Hugging Face generate": len(few) / generate_seconds(folder, few, beam, args.threads),
+            }
+            for setting in CT2_SETTINGS:
+                name = f"CTranslate2 API, {setting[0]} workers × {setting[1]}, {setting[2]} tokens"
+                done[name] = len(lines) / ct2_seconds(described.directory / "ctranslate2", strings, beam, setting)
+            for name, speed in done.items():
+                speeds.setdefault(name, []).append(speed)
+                print(f"beam {beam} {name}: {speed:,.0f} lines/s", file=sys.stderr)
+        median = {name: statistics.median(found) for name, found in speeds.items()}
+        for name, speed in median.items():
+            rows.append(f"| {beam} | {name} | {speed:,.0f} | {median['regard translate'] / speed:.2f} × |")
+        torch_ratio = median["regard, torch engine"] / median["Hugging Face generate"]
+        rows.append(f"| {beam} | *torch engine beside Hugging Face* | | *{torch_ratio:.2f} ×* |")
+    starts = sorted(cold_start(model, args.threads) for _ in range(5))
+    return [*rows, "", f"One sentence from a cold start: {starts[0]:.2f} s (best of 5), {starts[2]:.2f} s (median)."]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--budget", default="10m")
+    parser.add_argument("--lines", type=int, default=10_000)
+    parser.add_argument("--peer-lines", type=int, default=1_000, help="of which the slow ones translate so many")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = args.model or folder / "run"
+        if args.model is None:
+            train(args.data, model, args.budget)
+        rows = measure(model, args.data, folder, args)
+        same = agreement(model, args.data, folder, args.threads)
+    command = (
+        f"python benchmarks/translate_speed.py --data {args.data.name} --lines {args.lines} --repeats {args.repeats}"
+    )
+    versions = f"{args.threads} threads, ctranslate2 {ctranslate2.__version__}"
+    head = f"{date.today()}, {platform.machine()}, {versions}: `{command}`"
+    text = "\n".join(["# Translation speed", "", head, "", *rows, "", "On test_2016_flickr, beam 4:", "", *same, ""])
+    (HERE / "results").mkdir(exist_ok=True)
+    (HERE / "results" / "translate_speed.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
