@@ -31,6 +31,9 @@ from regard.text.corpus import OnBadPair
 MAX_TOKENIZER_BYTES = 100_000_000
 LARGE_ENOUGH_PAIRS = 1_000  # chance alone holds some of these out
 
+_BAD_LINES = {"invalid-text", "tabs"}  # what the doctor calls lines that can be left out
+_HOPELESS = {"empty", "unequal-counts"}  # and what no setting can help
+
 LinePair = tuple[str, str, int]  # source, target, number of the corpus
 
 
@@ -216,13 +219,24 @@ def _read_tokenizers(directory: Path, key: str, names: tuple[str, ...]) -> Token
     return TokenizerPair(found[0], found[-1])
 
 
-def _refuse_what_spoils(corpus: Corpus, report: Report, on_bad: str) -> None:
-    forgiven = {"invalid-text", "tabs"} if on_bad == "skip" else set()
-    for finding in report.findings:
-        if finding.severity == "spoils" and finding.kind not in forgiven:
+def _refuse_what_spoils(corpus: Corpus, report: Report, on_bad: OnBadPair) -> None:
+    spoiling = [finding for finding in report.findings if finding.severity == "spoils"]
+    if on_bad == "raise" and any(finding.kind in _BAD_LINES for finding in spoiling):
+        _refuse_bad_lines(corpus)
+    for finding in spoiling:
+        if finding.kind not in _BAD_LINES:
             where = f" (line {finding.lines[0]})" if finding.lines else ""
-            advice = f"{finding.advice.rstrip('.')}; or train all the same with --set data.doctor=false"
-            raise DataError(f"{corpus.name}: {finding.message}{where}", hint=advice)
+            all_the_same = "" if finding.kind in _HOPELESS else "; or train all the same with --set data.doctor=false"
+            hint = finding.advice.rstrip(".") + all_the_same
+            raise DataError(f"{corpus.name}: {finding.message}{where}", hint=hint)
+
+
+def _refuse_bad_lines(corpus: Corpus) -> None:
+    """Read on to the first line that is not text, for an error that names it."""
+    try:
+        count_pairs(corpus)
+    except DataError as error:
+        raise DataError(error.message, hint=f"{error.hint}; or leave such lines out: --set data.on_bad=skip") from error
 
 
 def _stage(show: ShowProgress, stage: str) -> Any:
