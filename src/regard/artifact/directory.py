@@ -15,7 +15,10 @@ FORMAT = 1
 AGAIN = "copy the model again from where it was made"
 
 _MAX_CONFIG_BYTES = 1_000_000
-_MAX_TOKENIZER_BYTES = 100_000_000
+_MAX_TOKENIZER_BYTES = 30_000_000
+_MAX_PIECES = 1_000_000
+_PIECE, _SPECS = 0x0A, (0x12, 0x1A, 0x22, 0x2A)  # tags of sentencepiece_model.proto: field 1, and 2 to 5
+_MAX_SPEC_BYTES = 2_000_000  # of what a tokenizer says of itself beside its pieces
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,10 @@ def describe(path: str | Path) -> Description:
 
 def _read_tokenizers(directory: Path, files: frozenset[str]) -> TokenizerPair:
     def read(name: str) -> Tokenizer:
-        return Tokenizer(read_regular_file(directory / name, _MAX_TOKENIZER_BYTES))
+        model = read_regular_file(directory / name, _MAX_TOKENIZER_BYTES)
+        if not _is_modest(model):
+            raise ArtifactError(f"{directory / name} is damaged, or not a tokenizer of ours", hint=AGAIN)
+        return Tokenizer(model)
 
     if "tokenizer.model" in files:
         joint = read("tokenizer.model")
@@ -74,3 +80,28 @@ def _read_tokenizers(directory: Path, files: frozenset[str]) -> TokenizerPair:
     if {"source.model", "target.model"} <= files:
         return TokenizerPair(read("source.model"), read("target.model"))
     raise ArtifactError(f"{directory} has no tokenizer.model", hint=AGAIN)
+
+
+def _is_modest(model: bytes) -> bool:
+    """Whether a SentencePiece model has no more parts than it should, counted before they take memory.
+
+    It is a protocol buffer: parts, each a tag, a length and so many bytes. An empty piece is 2 bytes of file
+    and 80 of memory.
+    """
+    n_pieces, n_spec_bytes, at = 0, 0, 0
+    while at < len(model) and n_pieces <= _MAX_PIECES and n_spec_bytes <= _MAX_SPEC_BYTES:
+        tag, length, shift = model[at], 0, 0
+        at += 1
+        while at < len(model) and shift < 35:
+            length |= (model[at] & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if model[at - 1] < 0x80:
+                break
+        at += length
+        if tag == _PIECE:
+            n_pieces += 1
+        elif tag in _SPECS:
+            n_spec_bytes += length + 2
+        else:
+            return False
+    return at == len(model) and n_pieces <= _MAX_PIECES and n_spec_bytes <= _MAX_SPEC_BYTES
