@@ -15,6 +15,7 @@ from regard.cli.evaluate import (
     Reference,
     Tokenize,
     aligned,
+    check_destination,
     outputs_of,
     visible,
     warn_if_tokenized,
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from regard.evaluate import Comparison, Example
 
 _ON_THE_PAGE = 25
+_WHAT_P_IS = """p: how often chance alone gives such a difference, by swapping outputs between A and B
+(approximate randomisation), or by drawing sentences again (paired bootstrap)
+
+"""
 
 
 def compare(
@@ -43,10 +48,12 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two translators: differences with intervals and p-values, by length, and the sentences that differ most."""
+    """Compare two translators: differences and their significance, by length, and the sentences that differ most."""
+    from regard.evaluate import check_tokenizer, read_test_set
     from regard.evaluate import compare as compare_outputs
-    from regard.evaluate import comparison_page, read_test_set
 
+    check_tokenizer(tokenize)
+    check_destination(html)
     test_set = read_test_set(reference, source)
     outputs_a, outputs_b = (outputs_of(path, test_set, beam=beam, engine=engine) for path in (a, b))
     warn_if_tokenized(outputs_a + outputs_b)
@@ -60,16 +67,21 @@ def compare(
         tokenize=tokenize,
     )
     if html is not None:
-        from regard.durable import write_file
-
-        write_file(html, comparison_page(comparison, name_a=str(a), name_b=str(b)).encode())
-        sys.stderr.write(f"wrote {html}\n")
+        _write_page(html, comparison, a, b)
     comparison = comparison.with_examples(most)
     if as_json:
         report = {"a": str(a), "b": str(b)} | comparison.to_dict()
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
     else:
         _show(comparison, a, b)
+
+
+def _write_page(path: Path, comparison: "Comparison", a: Path, b: Path) -> None:
+    from regard.durable import write_file
+    from regard.evaluate import comparison_page
+
+    write_file(path, comparison_page(comparison, name_a=str(a), name_b=str(b)).encode())
+    sys.stderr.write(f"wrote {path}\n")
 
 
 def _show(comparison: "Comparison", a: Path, b: Path) -> None:
@@ -83,7 +95,7 @@ def _show(comparison: "Comparison", a: Path, b: Path) -> None:
         chances = (f"{one.p_randomization:.4f}", f"{one.p_bootstrap:.4f}")
         better = one.better or "not clear"
         rows.append((one.name, f"{one.a:.2f}", f"{one.b:.2f}", f"{one.difference:+.2f}", interval, *chances, better))
-    sys.stdout.write(aligned(rows) + "\n")
+    sys.stdout.write(aligned(rows) + _WHAT_P_IS)
     rows = [("tokens", "sentences", "BLEU A", "BLEU B", "chrF++ A", "chrF++ B", "")]
     for bucket in comparison.buckets:
         values = (f"{value:.1f}" for value in (bucket.bleu_a, bucket.bleu_b, bucket.chrf_a, bucket.chrf_b))

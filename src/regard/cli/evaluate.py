@@ -4,7 +4,7 @@ import json
 import sys
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 _TOKENIZED_SHARE = 0.5
 _INVISIBLE = ("Cc", "Zl", "Zp")
 
+EngineName = Literal["auto", "ctranslate2", "torch"]
 Reference = Annotated[
     list[Path], typer.Option(metavar="FILE", help="Good translations, line by line. Repeatable: several references.")
 ]
-Beam = Annotated[int, typer.Option(metavar="N", min=1, help="Hypotheses kept per step; 1 is greedy.")]
-Engine = Annotated[str, typer.Option(help="What runs a model: auto, ctranslate2 or torch.")]
+Beam = Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step; 1 is greedy.")]
+Engine = Annotated[EngineName, typer.Option(help="What computes.")]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")]
 Tokenize = Annotated[
     str, typer.Option(metavar="NAME", help="Words for BLEU: 13a, intl, char, zh, ja-mecab or ko-mecab.")
@@ -48,10 +49,15 @@ def evaluate(
         raise UserError("what is to be scored?", hint="give a run and --source FILE, or --output FILE alone")
     if save_output is not None and output is not None:
         raise UserError("--save-output is for the translations of a run", hint="leave it out, or give RUN")
-    from regard.evaluate import read_test_set, score
+    from regard.evaluate import check_tokenizer, read_test_set, score
 
+    check_tokenizer(tokenize)
+    check_destination(save_output)
     test_set = read_test_set(reference, source)
-    outputs = outputs_of(run or output or Path(), test_set, beam=beam, engine=engine)
+    if output is not None:
+        outputs = test_set.read_outputs(output)
+    else:
+        outputs = _translate(run or Path(), test_set, beam, engine)
     if save_output is not None:
         _save(save_output, outputs)
     warn_if_tokenized(outputs)
@@ -63,17 +69,28 @@ def evaluate(
         _show(scores, test_set, outputs, worst)
 
 
-def outputs_of(path: Path, test_set: "TestSet", *, beam: int, engine: str) -> list[str]:
-    """The lines of an output file, or what the model in a directory makes of the sources."""
-    if not path.is_dir():
-        return test_set.read_outputs(path)
+def outputs_of(path: Path, test_set: "TestSet", *, beam: int, engine: EngineName) -> list[str]:
+    """What the model in a directory makes of the sources, or the lines of an output file."""
+    if path.is_dir():
+        return _translate(path, test_set, beam, engine)
+    return test_set.read_outputs(path)
+
+
+def check_destination(path: Path | None) -> None:
+    """Better before the work than after it."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise UserError(f"{path} can not be written", hint="give the name of a file in a directory that is there")
+
+
+def _translate(path: Path, test_set: "TestSet", beam: int, engine: EngineName) -> list[str]:
     if test_set.sources is None:
         raise UserError(f"{path} is a model: it needs something to translate", hint="give --source FILE")
+    from regard.decoding.records import DecodingOptions
     from regard.translator import Translator
 
     sys.stderr.write(f"translating {len(test_set.sources):,} lines with {path}\n")
     with Translator.load(path, engine=engine) as translator:
-        return [one.text for one in translator.translate(test_set.sources, beam=beam)]
+        return [one.text for one in translator.translate(test_set.sources, options=DecodingOptions(beam=beam))]
 
 
 def warn_if_tokenized(outputs: list[str]) -> None:
@@ -84,7 +101,7 @@ def warn_if_tokenized(outputs: list[str]) -> None:
 
 
 def aligned(rows: list[tuple[str, ...]]) -> str:
-    """Columns of plain text, the numbers in the middle ones to the right. Never cut: a terminal wraps, a pipe does not."""
+    """Columns of plain text, all but the outer two to the right. Nothing is cut: a terminal wraps, a pipe need not."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

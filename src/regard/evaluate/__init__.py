@@ -2,7 +2,7 @@
 
 from regard.evaluate.comparing import Bucket, Change, Comparison, Example, compare
 from regard.evaluate.marking import mark_changes
-from regard.evaluate.measures import TOKENIZERS
+from regard.evaluate.measures import TOKENIZERS, check_tokenizer
 from regard.evaluate.page import comparison_page
 from regard.evaluate.reading import TestSet, read_test_set
 from regard.evaluate.resampling import DEFAULT_SEED, Interval
@@ -19,6 +19,7 @@ __all__ = [
     "Score",
     "Scores",
     "TestSet",
+    "check_tokenizer",
     "compare",
     "comparison_page",
     "mark_changes",

@@ -85,7 +85,7 @@ def measures(references: Sequence[Sequence[str]], *, lowercase: bool = False, to
     TER ignores case always, as sacreBLEU's does; it counts characters where BLEU's tokenizer is for a script without
     spaces. The signatures say so.
     """
-    _check_tokenizer(tokenize)
+    check_tokenizer(tokenize)
     spaceless = tokenize in _SPACELESS
     bleu = BLEU(lowercase=lowercase, force=True, tokenize=tokenize, references=references)
     chrf = CHRF(word_order=2, beta=_CHRF_BETA, lowercase=lowercase, references=references)
@@ -97,7 +97,8 @@ def measures(references: Sequence[Sequence[str]], *, lowercase: bool = False, to
     )
 
 
-def _check_tokenizer(name: str) -> None:
+def check_tokenizer(name: str) -> None:
+    """A UserError where BLEU can not cut sentences this way: to be asked before hours of translating."""
     if name not in TOKENIZERS:
         raise UserError(f"{name!r} is not a tokenizer for BLEU", hint=f"choose one of {', '.join(TOKENIZERS)}")
     try:

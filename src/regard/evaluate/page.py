@@ -200,8 +200,9 @@ def _footer(changes: tuple[Change, ...]) -> str:
     signatures = "<br>\n".join(f"{one.name}|{escape(one.signature)}" for one in changes)
     return (
         "<footer>\n<p>p is how often chance alone gives a difference this large: by swapping outputs between A and B "
-        "(p swap: approximate randomisation, which decides here, at 0.05), and by drawing sentences again (p draw: paired bootstrap, "
-        f"which also gives the intervals).</p>\n<p>sacreBLEU signatures:<br>\n{signatures}</p>\n</footer>"
+        "(p swap: approximate randomisation, which decides here, at 0.05), and by drawing sentences again "
+        "(p draw: paired bootstrap, which also gives the intervals).</p>\n"
+        f"<p>sacreBLEU signatures:<br>\n{signatures}</p>\n</footer>"
     )
 
 
