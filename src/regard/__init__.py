@@ -13,12 +13,14 @@ _HOME = {
     "Recipe": "recipe",
     "RegardError": "errors",
     "Tokenizer": "text",
+    "Translation": "translator",
+    "Translator": "translator",
     "UserError": "errors",
     "load_model": "artifact",
     "train": "recipe",
 }
 
-__all__ = ["Recipe", "RegardError", "Tokenizer", "UserError", "load_model", "train"]
+__all__ = ["Recipe", "RegardError", "Tokenizer", "Translation", "Translator", "UserError", "load_model", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,9 @@ import typer
 
 from regard import __version__
 from regard.cli.check import check
+from regard.cli.compare import compare
 from regard.cli.demo import demo
+from regard.cli.evaluate import evaluate
 from regard.cli.train import train
 from regard.cli.translate import translate
 
@@ -38,3 +40,5 @@ app.command()(demo)
 app.command()(check)
 app.command()(train)
 app.command()(translate)
+app.command()(evaluate)
+app.command()(compare)

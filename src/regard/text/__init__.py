@@ -6,7 +6,8 @@ Names are resolved when first used: reading a file loads neither SentencePiece n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from regard.text.normalise import normalise as normalise  # light, and named as its module: bound before anything can shadow it
+# light, and named as its module: bound before anything can shadow it
+from regard.text.normalise import normalise as normalise
 
 if TYPE_CHECKING:
     from regard.text.corpus import Corpus as Corpus
