@@ -1,4 +1,4 @@
-"""Rows 3, 4 and 6: what a save leaves behind when it is killed, when the disk fails it, and when the disk lies later."""
+"""Rows 3, 4 and 6: what a save leaves behind when it is killed, when the disk fails it, and when it is damaged."""
 
 import random
 import shutil
@@ -33,8 +33,8 @@ def killed_at_every_call_of_a_save(lab: Lab) -> Figure:
         calls = system_calls(scene.save, lab.folder / "strace.log")
         for name, number in calls[:: lab.times(1, 20)]:
             scene.prepare()
-            inject = ("-qq", "-e", f"trace={name}", "-e", f"inject={name}:signal=KILL:when={number}")
-            outcome = in_child(scene.save, strace=inject[1:])
+            inject = ("-e", f"trace={name}", "-e", f"inject={name}:signal=KILL:when={number}")
+            outcome = in_child(scene.save, strace=inject)
             state = scene.found()
             n_points += 1
             n_ok += outcome.how == "killed" and state in ("old", "new")

@@ -30,7 +30,7 @@ def asked_to_stop(lab: Lab) -> Figure:
     for index in range(n_runs):
         case = kinds[index % len(kinds)]
         if case.times == 1:
-            n_ok += _stopped_once(lab, case, rng) and True
+            n_ok += _stopped_once(lab, case, rng)
         else:
             held, seconds = _stopped_twice(lab, case, rng, weights_of(slow_reference))
             n_ok += held

@@ -23,10 +23,15 @@ from regard.recipe import read_recipe
 from regard.training import Checkpoints
 
 WITHIN_SECONDS = 1.0
-WITHIN_MB = 32.0
+WITHIN_MB = 256.0  # 2,000 layers, the most that a configuration may say, take 200 even without weights
 MB = 1024 * 1024
 # about 36 MB of weights, so that taking their memory twice can not be missed
 LARGE = TransformerConfig(n_encoder_layers=4, n_decoder_layers=4, d_model=256, d_ff=2048, n_heads=4)
+
+EVIL_NAMES = (
+    "../secret", "../../secret", "a/../../secret", "/etc/hostname", "//etc/hostname", "./config.json", "..", ".", "",
+    "a//b", "a/b/c", "..\\secret", "a\0b", "manifest.json", "C:\\secret", "~/secret",
+)  # fmt: skip
 
 Change = Callable[[Path], Any]
 
@@ -79,24 +84,23 @@ def paths_and_special_files(lab: Lab) -> Figure:
 
 def models_that_want_memory(lab: Lab) -> Figure:
     """Row 14: the most memory that a refusal takes, over the size of what was read."""
-    most_mb, n_ok, bad = 0.0, 0, []
+    over: dict[str, float] = {}
+    bad = []
     base = lab.save_model(lab.fresh(), LARGE)
     load_model(base)  # what torch and Python load once is in every child's memory from the start
-    for change, words in (cases := [*_huge_models(), *_wrong_weights()]):
+    for change, words in [*_huge_models(), *_wrong_weights()]:
         directory = _copy(lab, base)
         change(directory)
         reseal(directory)
         size_mb = sum(file.stat().st_size for file in directory.iterdir()) / MB
-        outcome = in_child(lambda directory=directory: load_model(directory))
-        over_mb = max(0.0, outcome.grown_mb - size_mb)
-        most_mb = max(most_mb, over_mb)
-        held = outcome.how == "refused" and over_mb <= WITHIN_MB
-        n_ok += held
-        if not held:
-            bad.append(f"{words}: {outcome.how}, {over_mb:.0f} MB over {size_mb:.0f}, {outcome.message}")
+        outcome = in_child(lambda directory=directory: load_model(directory), limit_seconds=60)
+        over[words] = max(0.0, outcome.grown_mb - size_mb)
+        if outcome.how != "refused" or over[words] > WITHIN_MB:
+            bad.append(f"{words}: {outcome.how}, {over[words]:.0f} MB over {size_mb:.0f}, {outcome.message}")
         shutil.rmtree(directory)
-    text = f"{n_ok}/{len(cases)} refused, at most {most_mb:.1f} MB over the file's size" + _told(bad)
-    return Figure(text, n_ok == len(cases))
+    (most, second) = sorted(over, key=over.__getitem__)[:-3:-1]
+    text = f"{len(over) - len(bad)}/{len(over)} refused, {over[most]:.0f} MB over the file's size ({most}), "
+    return Figure(f"{text}else at most {over[second]:.0f}{_told(bad)}", not bad)
 
 
 def _told(bad: list[str]) -> str:
@@ -161,8 +165,7 @@ def _read_checkpoint(run: Path) -> None:
 
 def _evil_names() -> Iterator[tuple[str, Change]]:
     """Names in the manifest that lead elsewhere; the file is there, and its record right."""
-    for name in ("../secret", "../../secret", "a/../../secret", "/etc/hostname", "//etc/hostname", "./config.json",
-                 "..", ".", "", "a//b", "a/b/c", "..\\secret", "a\0b", "manifest.json", "C:\\secret", "~/secret"):  # fmt: skip
+    for name in EVIL_NAMES:
 
         def change(directory: Path, name: str = name) -> None:
             manifest = json.loads((directory / "manifest.json").read_text())
