@@ -50,13 +50,14 @@ def _with_pronoun(rng: Random) -> Sentence:
         if not asks and rng.random() > KEPT_PLAIN_PRONOUNS:
             continue
         mood = "hinders" if ((joint != "although") == negated) != verb.repels else "invites"
-        meant = rng.choice((one, other))
         if not _reasons(subject, mood) or not _reasons(object_, mood):
             continue  # else the noun that always finds a reason would be meant more often
+        meant = rng.choice((one, other))
+        why = rng.choice([adjective for adjective in _reasons(meant.noun, mood) if adjective is not meant.adjective])
         time = _time(rng, 0.3)
         future = time == "tomorrow"
         main = Action(one, verb, other, negated, future, time)
-        reason = State(meant, rng.choice(_reasons(meant.noun, mood)), degree, present=future, as_pronoun=True)
+        reason = State(meant, why, degree, present=future, as_pronoun=True)
         if asks and not time and joint != "for" and rng.random() < 0.12:
             speaker = _speaker(rng, {subject, object_}, it=False)
             return Sentence(main, speaker, rng.choice(SAYINGS), joint, reason)
