@@ -1,6 +1,5 @@
 """A converted model says what ours says, whatever its shape."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from regard.artifact import LoadedModel, describe, load_model, save_model
 from regard.durable import verify_directory
 from regard.engines.convert import add_ctranslate2, convert, supports
+from regard.engines.model_file import check_converted
 from regard.errors import ArtifactError
 from regard.models import Transformer, TransformerConfig, named_weights
 from regard.nn import Trace
@@ -168,9 +168,10 @@ def test_a_model_directory_gets_its_converted_model_and_stays_whole(tie: str, ma
     assert given == pytest.approx(forced_by_ours(again, SOURCES[0], TARGETS[0]), abs=1e-4)
 
 
-def test_the_converted_model_says_where_its_positions_end(make: Make, tmp_path: Path) -> None:
-    convert(make(positions="learned", max_positions=40), tmp_path / "learned", "float32")
-    convert(make(), tmp_path / "waves", "float32")
-    learned, waves = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("learned", "waves"))
-    assert learned["regard"] == {"max_positions": 40, "n_src_symbols": 290, "n_tgt_symbols": 290}
-    assert waves["regard"]["max_positions"] >= 2048
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_converted_passes_the_check_that_strangers_have_to_pass(shape: str, make: Make, tmp_path: Path) -> None:
+    loaded = make(**SHAPES[shape])
+    convert(loaded, tmp_path / "converted", "float32")
+    max_positions, *sizes = check_converted(tmp_path / "converted")
+    assert sizes == [loaded.tokenizers.source.size, loaded.tokenizers.target.size]
+    assert max_positions == 40 if loaded.config.positions == "learned" else max_positions >= 2048

@@ -110,7 +110,7 @@ def alignment_head(loaded: LoadedModel) -> tuple[int, int]:
 
 
 def _describe(spec: Any, loaded: LoadedModel) -> None:
-    """Symbols, the special ones among them, and what our engine wants to know."""
+    """The symbols, and the special ones among them."""
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
     spec.register_source_vocabulary([str(i) for i in range(source.size)])
     spec.register_target_vocabulary([str(i) for i in range(target.size)])
@@ -118,10 +118,6 @@ def _describe(spec: Any, loaded: LoadedModel) -> None:
     spec.config.eos_token, spec.config.unk_token = str(target.eos_id), str(target.unk_id)
     spec.config.add_source_bos = spec.config.add_source_eos = False
     spec.config.layer_norm_epsilon = 1e-5  # torch's
-    learned = loaded.config.positions == "learned"
-    facts = {"max_positions": loaded.config.max_positions if learned else N_POSITIONS}
-    facts |= {"n_src_symbols": source.size, "n_tgt_symbols": target.size}
-    spec.config.add_attribute("regard", facts)
 
 
 def _position_table(loaded: LoadedModel, side: Literal["source", "target"]) -> Any:

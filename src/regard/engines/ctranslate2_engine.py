@@ -31,7 +31,7 @@ import ctranslate2
 
 from regard.decoding.penalties import gnmt
 from regard.decoding.records import DecodingOptions, Hypothesis, check_options
-from regard.durable import read_json_file
+from regard.engines.model_file import check_converted
 from regard.errors import ArtifactError, DataError
 from regard.text.vocabulary import EOS_ID
 
@@ -42,7 +42,6 @@ TOKENS_PER_BATCH = 1024  # of the source, padding included
 SENTENCES_PER_BATCH = 64
 _SMALLEST_BETA = 1e-9  # in float32, length to this power is 1
 _IMPOSSIBLE = -1e9  # CTranslate2 fills up with hypotheses of about -1e10 where there are not enough
-_MAX_CONFIG_BYTES = 1_000_000
 _END = str(EOS_ID)
 _AGAIN = "copy the model again from where it was made"
 
@@ -81,7 +80,7 @@ class CTranslate2Engine:
 
     def __init__(self, directory: Path, *, compute_type: ComputeType = "int8", n_threads: int | None = None) -> None:
         self._directory, self._compute_type = directory, compute_type
-        self.max_positions, n_src, n_tgt = _read_limits(directory)
+        self.max_positions, n_src, n_tgt = check_converted(directory)
         self._n_symbols = (n_src, n_tgt)
         self._n_workers = n_threads or len(os.sched_getaffinity(0))
         self._names = [str(i) for i in range(max(n_src, n_tgt))]
@@ -337,12 +336,3 @@ def _of_one_limit(jobs: Sequence[_Job], n_workers: int) -> list[list[_Job]]:
     limits = sorted({job.limit for job in jobs}, reverse=True)
     alike = [[job for job in jobs if job.limit == limit] for limit in limits]
     return [batch for group in alike for batch in _batches(group, n_workers)]
-
-
-def _read_limits(directory: Path) -> tuple[int, int, int]:
-    """Positions, source symbols and target symbols, as the converter wrote them."""
-    config = read_json_file(directory / "config.json", _MAX_CONFIG_BYTES)
-    match config.get("regard"):
-        case {"max_positions": int(positions), "n_src_symbols": int(n_src), "n_tgt_symbols": int(n_tgt)}:
-            return positions, n_src, n_tgt
-    raise ArtifactError(f"{directory} was not converted by regard", hint=_AGAIN)
