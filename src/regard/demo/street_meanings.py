@@ -29,10 +29,13 @@ KEPT_PLAIN_PRONOUNS = 0.07  # of the drawn pronouns that do not depend on the la
 
 def draw(rng: Random) -> Sentence:
     """One meaning: with a pronoun, or one of the other constructions."""
-    if rng.random() < PRONOUN_SHARE:
-        return _with_pronoun(rng)
-    kinds = (_simple, _told, _with_reason, _somewhere, _described)
-    return rng.choices(kinds, weights=(44, 20, 16, 12, 8))[0](rng)
+    others = (_simple, _told, _with_reason, _somewhere, _described)
+    while True:
+        kind = _with_pronoun if rng.random() < PRONOUN_SHARE else rng.choices(others, weights=(44, 20, 16, 12, 8))[0]
+        sentence = kind(rng)
+        subject = sentence.main.subject
+        if subject.definite or not subject.plural or sentence.main.time or sentence.speaker:
+            return sentence  # else a noun would begin it: hundreds of words more, capitalised, each of them rare
 
 
 def _with_pronoun(rng: Random) -> Sentence:
