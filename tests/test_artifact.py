@@ -343,6 +343,25 @@ def test_a_tokenizer_of_another_model_or_none_at_all_is_refused(
     refused(saved)
 
 
+@pytest.mark.parametrize("part", [b"\x0a\x00", b"\x12\x00", b"\xf8\x0f\x00", b"\x0a\xff\xff\xff\xff\x7f"], ids=repr)
+def test_a_tokenizer_of_a_million_empty_parts_is_refused_before_it_is_parsed(
+    saved: Path, part: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parse(model: bytes) -> None:
+        raise AssertionError("it was parsed")
+
+    monkeypatch.setattr("regard.artifact.directory.Tokenizer", parse)
+    (saved / "tokenizer.model").write_bytes(part * 1_500_000)
+    reseal(saved)
+    refused(saved, "not a tokenizer of ours")
+
+
+def test_an_index_with_far_more_tensors_than_layers_is_refused_before_it_is_parsed(saved: Path) -> None:
+    write_header(saved / "model.safetensors", {str(number): {} for number in range(10_000)})
+    reseal(saved)
+    refused(saved, r"model\.safetensors is not a safetensors file; hint")
+
+
 def test_two_vocabularies_for_one_shared_matrix_are_refused(saved: Path) -> None:
     (saved / "tokenizer.model").rename(saved / "source.model")
     (saved / "target.model").write_bytes(make_tokenizer("das Tier ging", 280).to_bytes())
