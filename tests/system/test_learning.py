@@ -29,7 +29,7 @@ def test_it_learns_to_reverse_digits_that_it_has_not_seen(regard: Any, tmp_path:
     values = (
         "model.preset=tiny model.d_model=64 model.d_ff=128 model.n_encoder_layers=1 model.n_decoder_layers=1 "
         "model.dropout=0 training.steps=800 training.max_tokens=1024 training.rate=0.006 training.average=1 "
-        "training.save_every=200 training.validate_every=200"
+        "training.save_every=400 training.validate_every=400"
     )
     flags = [flag for value in values.split() for flag in ("--set", value)]
     done = regard.run("train", "--source", source, "--target", target, "--out", "run", *flags)

@@ -182,7 +182,7 @@ def test_training_stops_early_when_validation_no_longer_improves(make_training: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("regard.training.loop.validate_all", lambda *_, **__: _validation(next(calls)))
         progress = fit(training, Events(), Stop())
-    assert (progress.step, progress.stopped_early, progress.best_loss) == (12, True, 2.0)
+    assert (progress.step, progress.stopped_early, progress.best_score) == (12, True, 2.0)
     assert training.checkpoints.steps() == [12]  # saved although no schedule asked for it
     again = fit(make_training("a", steps=60, patience=2, rate=1e-12, warmup=1, save_every=60), Events(), Stop())
     assert again.step == 12  # it stays finished

@@ -1,0 +1,45 @@
+"""What `regard train` reads and shows."""
+
+import io
+
+import pytest
+
+from regard.cli.display import TrainingDisplay, duration
+from regard.cli.train import parse_time
+from regard.errors import RecipeError
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("20m", 1200), ("2h", 7200), ("1d", 86_400), ("1h30m", 5400), ("1.5h", 5400)]
+)
+def test_a_time_is_numbers_with_units(text: str, seconds: float) -> None:
+    assert parse_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "5 m", "-5m", "5x", "20min", "1h 30m", "nan", "5mm"])
+def test_what_is_no_time_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(RecipeError, match="is not a time; hint: write it as 90s, 20m, 2h or 1h30m"):
+        parse_time(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.4, "0 s"), (42, "42 s"), (99.6, "100 s"), (720, "12 min"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h")],
+)
+def test_a_duration_is_said_as_a_person_would(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+def test_what_is_shown_is_plain_where_there_is_no_terminal() -> None:
+    stream = io.StringIO()
+    with TrainingDisplay(stream) as display:
+        for done in (1, 2, 3):
+            display.progress("encoding [the] pairs", done, 3)
+        for step in (1, 2, 3):
+            display.event("step", step=step, steps=3, nll=1.0, loss=2.0, tokens_per_second=1000.0, rate=0.1)
+        display.event("something-new", whatever=1)
+        display.event("warning", message="[bold]slow[/bold]")
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "encoding [the] pairs …"  # once for a stage, and brackets are no markup
+    assert lines[1].startswith("step 1/3  loss 2.000  perplexity 2.72  1,000 tokens/s")
+    assert lines[2:] == ["warning: [bold]slow[/bold]"]  # the next step's line waits for ten seconds
