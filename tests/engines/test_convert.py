@@ -127,9 +127,9 @@ def test_the_chosen_head_gives_the_attention_and_changes_nothing_else(
 
 
 @pytest.mark.parametrize("odd", [None, 3, {"layer": 9, "head": 0}, {"layer": 0, "head": -1}, {"layer": "0"}])
-def test_a_choice_of_head_that_can_not_be_falls_back(odd: object, make: Make, tmp_path: Path) -> None:
+def test_a_choice_of_head_that_can_not_be_is_none(odd: object, make: Make, tmp_path: Path) -> None:
     convert(make({"alignment_head": odd}), tmp_path / "converted", "float32")
-    open_converted(tmp_path / "converted")
+    assert not check_converted(tmp_path / "converted").aligns
 
 
 def test_additive_attention_is_refused_in_words(make: Make, tmp_path: Path) -> None:
@@ -172,6 +172,7 @@ def test_a_model_directory_gets_its_converted_model_and_stays_whole(tie: str, ma
 def test_what_is_converted_passes_the_check_that_strangers_have_to_pass(shape: str, make: Make, tmp_path: Path) -> None:
     loaded = make(**SHAPES[shape])
     convert(loaded, tmp_path / "converted", "float32")
-    max_positions, *sizes = check_converted(tmp_path / "converted")
+    max_positions, *sizes, aligns = check_converted(tmp_path / "converted")
+    assert not aligns
     assert sizes == [loaded.tokenizers.source.size, loaded.tokenizers.target.size]
     assert max_positions == 40 if loaded.config.positions == "learned" else max_positions >= 2048

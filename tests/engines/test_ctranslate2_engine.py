@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -147,10 +148,17 @@ def test_attention_is_the_alignment_heads(engine: CTranslate2Engine, loaded: Loa
             trace = Trace()
             with torch.no_grad():
                 loaded.model(torch.tensor([[*source, 3]]), torch.tensor([[2, *one.ids]]), trace)
-            ours = trace["decoder.0.cross.weights"][0, 2][: len(one.ids)]  # (T, S)
-            given = torch.tensor(one.attention).view(len(one.ids), len(source) + 1)
+            ours = trace["decoder.0.cross.weights"][0, 2][: len(one.ids), :-1]  # (T, S), without the end symbol
+            given = torch.tensor(one.attention).view(len(one.ids), len(source))
             assert torch.allclose(given, ours, atol=1e-5)
-            assert torch.allclose(given.sum(-1), torch.ones(len(one.ids)))
+
+
+def test_a_model_without_an_alignment_head_gives_no_attention(loaded: LoadedModel, tmp_path: Path) -> None:
+    convert(replace(loaded, facts={}), tmp_path / "plain", "float32")
+    engine = CTranslate2Engine(tmp_path / "plain", compute_type="float32", n_threads=1)
+    ((one,),) = engine.translate([[5, 6]], GREEDY, with_attention=True)
+    assert one.attention is None
+    assert len(one.log_probs) >= len(one.ids)
 
 
 def test_score_is_forced_decoding(engine: CTranslate2Engine, loaded: LoadedModel) -> None:

@@ -71,7 +71,8 @@ def _specify(loaded: LoadedModel) -> Any:
 
     config, model = loaded.config, loaded.model
     activation = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}[config.activation]
-    layer, head = alignment_head(loaded)
+    chosen = alignment_head(loaded)
+    layer, head = chosen or (config.n_decoder_layers - 1, 0)
     spec = TransformerSpec.from_config(
         (config.n_encoder_layers, config.n_decoder_layers),
         config.n_heads,
@@ -79,7 +80,7 @@ def _specify(loaded: LoadedModel) -> Any:
         activation=common_spec.Activation[activation],
         ffn_glu=config.activation == "swiglu",
         alignment_layer=layer,
-        alignment_heads=1,
+        alignment_heads=0 if chosen is None else 1,  # 0 would be the mean of all: the engine leaves it out
     )
     encoder, decoder = spec.encoder, spec.decoder
     encoder.embeddings[0].weight = _array(model.source.embedding.weight)
@@ -98,15 +99,15 @@ def _specify(loaded: LoadedModel) -> Any:
     return spec
 
 
-def alignment_head(loaded: LoadedModel) -> tuple[int, int]:
-    """Layer and head whose weights are the alignment: the stored choice, or the last layer's first head."""
+def alignment_head(loaded: LoadedModel) -> tuple[int, int] | None:
+    """Layer and head whose weights are the alignment, where the model names one that it has."""
     config = loaded.config
     match loaded.facts.get("alignment_head"):
         case {"layer": int(layer), "head": int(head)} if layer in range(config.n_decoder_layers) and head in range(
             config.n_heads
         ):
             return layer, head
-    return config.n_decoder_layers - 1, 0
+    return None
 
 
 def _describe(spec: Any, loaded: LoadedModel) -> None:

@@ -80,7 +80,7 @@ class CTranslate2Engine:
 
     def __init__(self, directory: Path, *, compute_type: ComputeType = "int8", n_threads: int | None = None) -> None:
         self._directory, self._compute_type = directory, compute_type
-        self.max_positions, n_src, n_tgt = check_converted(directory)
+        self.max_positions, n_src, n_tgt, self._aligns = check_converted(directory)
         self._n_symbols = (n_src, n_tgt)
         self._n_workers = n_threads or len(os.sched_getaffinity(0))
         self._names = [str(i) for i in range(max(n_src, n_tgt))]
@@ -95,8 +95,9 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """For each source (ids without end symbol), its `n_best` hypotheses, best first.
 
-        `with_attention` also fills in `log_probs`, which cost a second pass; they are empty otherwise. A row of
-        attention has one weight more than the source has ids: the end symbol's. An empty source stays empty.
+        `with_attention` fills in the weights of the model's alignment head over the source without its end symbol; a
+        model that names no such head leaves them out. It also fills in `log_probs`, which cost a second pass: they are
+        empty otherwise. An empty source stays empty.
         """
         check_options(options)
         jobs = self._jobs(sources, options, prefixes)
@@ -211,7 +212,9 @@ class CTranslate2Engine:
         pairs = [(source, one) for source, some in zip(sources, found, strict=True) for one in some]
         flat_sources, flat_targets = [source for source, _ in pairs], [one.ids for _, one in pairs]
         log_probs = iter(self._log_probs(flat_sources, flat_targets))
-        attention = iter(self._attention(flat_sources, flat_targets) if with_attention else repeat(None))
+        attention = iter(
+            self._attention(flat_sources, flat_targets) if with_attention and self._aligns else repeat(None)
+        )
         done = []
         for some in found:
             scored = []
@@ -241,7 +244,8 @@ class CTranslate2Engine:
         ]
         for batch, results in zip(batches, waiting, strict=True):
             for job, one in zip(batch, results, strict=True):
-                done[job.place] = tuple(map(tuple, one.result().attention[0][: len(job.prefix)]))
+                rows = one.result().attention[0][: len(job.prefix)]
+                done[job.place] = tuple(tuple(row[: len(job.source)]) for row in rows)
         return done
 
     def _log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[tuple[float, ...]]:

@@ -36,7 +36,6 @@ _MAX_RANK = 2
 _FIXED = {
     "decoder/alibi": 0,
     "decoder/alibi_use_positive_positions": 0,
-    "decoder/alignment_heads": 1,
     "decoder/scale_alibi": 0,
     "decoder/scale_embeddings": 1,
     "decoder/start_from_zero_embedding": 0,
@@ -53,6 +52,7 @@ class Limits(NamedTuple):
     max_positions: int
     n_src_symbols: int
     n_tgt_symbols: int
+    aligns: bool  # whether it gives the attention of a chosen head
 
 
 def check_converted(directory: Path) -> Limits:
@@ -125,15 +125,17 @@ def _require_transformer(shapes: dict[str, Shape], numbers: dict[str, int]) -> L
     if wrong := sorted(name for name in shapes.keys() | expected.keys() if shapes.get(name) != expected.get(name)):
         raise ValueError(f"{wrong[0]} has the shape {shapes.get(wrong[0])}, not {expected.get(wrong[0])}")
     _require_numbers(numbers, d_model, n_layers["decoder"], gated)
-    return Limits(n_positions, n_src, n_tgt)
+    return Limits(n_positions, n_src, n_tgt, numbers["decoder/alignment_heads"] == 1)
 
 
 def _require_numbers(numbers: dict[str, int], d_model: int, n_decoder_layers: int, gated: bool) -> None:
     chosen = {f"{side}/{name}": numbers[f"encoder/{name}"] for side in ("encoder", "decoder") for name in _CHOSEN}
-    layer, n_heads = numbers["decoder/alignment_layer"], numbers["encoder/num_heads"]
+    chosen |= {name: numbers[name] for name in ("decoder/alignment_heads", "decoder/alignment_layer")}
+    n_heads = numbers["encoder/num_heads"]
     sound = (
-        numbers == _FIXED | chosen | {"decoder/alignment_layer": layer}
-        and layer in range(n_decoder_layers)
+        numbers == _FIXED | chosen
+        and numbers["decoder/alignment_layer"] in range(n_decoder_layers)
+        and numbers["decoder/alignment_heads"] in (0, 1)
         and 0 < n_heads <= d_model
         and d_model % n_heads == 0
         and numbers["encoder/activation"] in ((2,) if gated else (0, 3))  # swish; ReLU, GELU
