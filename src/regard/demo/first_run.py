@@ -1,50 +1,101 @@
-"""Train on reversed digits, then ask the model for strings that it has never seen."""
+"""The guided first run: train on the street corpus, then ask the model about sentences that it has never seen."""
 
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from regard.artifact import LoadedModel, load_model
-from regard.demo.digits import reversed_digits, write_digits
+from regard.artifact import load_model
+from regard.decoding.records import DecodingOptions
+from regard.demo.pronouns import BestHead, find_head, look_at_noun
+from regard.demo.street import StreetPair, canonical, split, write
 from regard.recipe import Watcher, train
+from regard.translator import Translator
 
-SETTINGS = {
+SEED = 1
+RECIPE: dict[str, Any] = {
+    "text": {"vocabulary": 1400},  # enough for almost every word to be one piece
     "model": {"preset": "tiny", "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre"},
     "training": {
-        "steps": 800,
+        "steps": 500,
         "max_tokens": 2048,
         "schedule": "cooldown",
-        "rate": 0.003,
-        "warmup": 100,
+        "rate": 0.004,
+        "warmup": 60,
         "clip": 1.0,
-        "save_every": 200,
-        "validate_every": 200,
+        "save_every": 250,
+        "validate_every": 125,
+        "translated": 50,
         "average": 1,
     },
 }
 
 
-def first_run(out: Path, watcher: Watcher) -> list[str]:
-    """Lines that show what the model learned."""
-    source, target = write_digits(out / "text", 20_000, seed=1)
-    recipe = {**SETTINGS, "data": {"train": [{"source": str(source), "target": str(target)}]}}
-    train(recipe, out / "run", watcher=watcher)
-    loaded = load_model(out / "run")
-    known = set(source.read_text(encoding="utf-8").split("\n"))
-    unseen = [pair for pair in reversed_digits(1_000, seed=2) if pair[0] not in known]
-    n_right = sum(_greedy(loaded, asked) == answer for asked, answer in unseen[:200])
-    lines = [f"{asked}  →  {_greedy(loaded, asked)}" for asked, _ in unseen[:5]]
-    return [*lines, f"{n_right} of 200 strings that it had never seen came out right"]
+@dataclass(frozen=True)
+class Accuracy:
+    """Shares of sentences that came out exactly right, and of pronouns."""
+
+    exact: float
+    pronouns: float
 
 
-def _greedy(loaded: LoadedModel, text: str) -> str:
-    """The likeliest symbol each time, until the end symbol."""
-    tokenizers, model = loaded.tokenizers, loaded.model
-    src = torch.tensor([[*tokenizers.source.encode(text), tokenizers.source.eos_id]])
-    ids: list[int] = [tokenizers.target.bos_id]
-    with torch.inference_mode():
-        state = model.start(model.encode(src))
-        while ids[-1] != tokenizers.target.eos_id and len(ids) < src.shape[1] + 50:
-            log_probs, state = model.step(torch.tensor([ids[-1]]), state)
-            ids.append(int(log_probs.argmax()))
-    return tokenizers.target.decode(ids)
+@dataclass(frozen=True)
+class FirstRun:
+    """What the demo has to tell."""
+
+    test: Accuracy
+    unseen: Accuracy
+    examples: tuple[tuple[str, str], ...]  # the two famous sentences, and what the model makes of them
+    head: BestHead
+    looks: tuple[dict[str, float], ...]  # in these two: how much `it` looks at each noun
+
+
+def first_run(out: Path, watcher: Watcher, *, again: bool = False, steps: int | None = None) -> FirstRun:
+    """Train in `out` if no run is there, and measure what was learned."""
+    if again and (out / "recipe.toml").exists():
+        shutil.rmtree(out)
+    corpus = split(SEED)
+    text = out / "data" / "street"
+    if not (text / "train.en").exists():
+        write(text, corpus)
+    train(_recipe(text, steps), out, watcher=watcher)
+    loaded = load_model(out)
+    with Translator.load(out, precision="float32") as translator:
+        test, unseen = (measure(translator, pairs) for pairs in (corpus.test, corpus.unseen))
+        famous = canonical()
+        done = translator.translate([pair.source for pair in famous])
+    head = find_head(loaded, [pair for pair in corpus.test if _ambiguous(pair)])
+    looks = tuple(look_at_noun(loaded, pair, head) for pair in famous)
+    examples = tuple((pair.source, one.text) for pair, one in zip(famous, done, strict=True))
+    return FirstRun(test, unseen, examples, head, looks)
+
+
+def measure(translator: Translator, pairs: Sequence[StreetPair]) -> Accuracy:
+    """Translate and compare with the one right answer."""
+    done = translator.translate([pair.source for pair in pairs], options=DecodingOptions(beam=1))
+    exact = sum(one.text == pair.target for one, pair in zip(done, pairs, strict=True))
+    asked = [(one.text.split(), pair) for one, pair in zip(done, pairs, strict=True) if _ambiguous(pair)]
+    right = sum(_pronoun_at(words, pair) for words, pair in asked)
+    return Accuracy(exact / len(pairs), right / max(1, len(asked)))
+
+
+def _ambiguous(pair: StreetPair) -> bool:
+    """Whether only a later word tells which noun the pronoun stands for."""
+    return pair.pronoun is not None and pair.pronoun.informative
+
+
+def _pronoun_at(words: list[str], pair: StreetPair) -> bool:
+    assert pair.pronoun is not None
+    place = pair.pronoun.target_index
+    return place < len(words) and words[place] == pair.pronoun.german
+
+
+def _recipe(text: Path, steps: int | None) -> dict[str, Any]:
+    def side(name: str) -> dict[str, str]:
+        return {"source": str(text / f"{name}.en"), "target": str(text / f"{name}.de")}
+
+    training = RECIPE["training"] | ({"steps": steps} if steps is not None else {})
+    return RECIPE | {"training": training, "data": {"train": [side("train")], "validation": [side("validation")]}}

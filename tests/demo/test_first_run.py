@@ -1,0 +1,46 @@
+"""The guided first run at a reduced size: a few steps teach little, but all that a person sees is there."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.cli.demo import _story
+from regard.demo import first_run as module
+from regard.demo.first_run import FirstRun, first_run
+from regard.demo.street import split
+from regard.recipe import Watcher
+
+
+class Steps(Watcher):
+    """Counts the steps that were taken."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def event(self, event: str, **fields: object) -> None:
+        self.n += event == "step"
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "split", lambda seed: split(seed, n_train=3_000, n_valid=30, n_test=60, n_unseen=60))
+
+
+def test_it_measures_shows_and_opens_at_once_the_second_time(tmp_path: Path, small: None) -> None:
+    first, second = Steps(), Steps()
+    shown = first_run(tmp_path / "demo", first, steps=12)
+    assert first.n == 12
+    assert first_run(tmp_path / "demo", second, steps=12) == shown
+    assert second.n == 0
+    third = Steps()
+    first_run(tmp_path / "demo", third, steps=12, again=True)
+    assert third.n == 12
+
+
+def test_the_story_names_both_sentences_and_where_it_looks(tmp_path: Path, small: None) -> None:
+    shown: FirstRun = first_run(tmp_path / "demo", Watcher(), steps=2)
+    text = "\n".join(_story(shown, tmp_path / "demo"))
+    assert "because it was too tired." in text and "because it was too wide." in text
+    assert all(set(looks) == {"animal", "street"} for looks in shown.looks)
+    assert 0 <= shown.test.exact <= 1 and 0 <= shown.head.right <= 1
+    assert "regard train --source" in text
