@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from regard.errors import RecipeError, RunError, TrainingStopped
 if TYPE_CHECKING:
     from regard.recipe import Raw
 
+_STARTED_AT = perf_counter()  # loading torch takes seconds, and they are part of the budget
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -63,7 +65,14 @@ def train(
         raise RecipeError("there is no text to train on", hint="give --source FILE --target FILE, or --tsv FILE")
     with TrainingDisplay(sys.stderr) as display:
         try:
-            run(asked, out, choose=recipe is None or budget is not None, device=device, watcher=display)
+            run(
+                asked,
+                out,
+                choose=recipe is None or budget is not None,
+                device=device,
+                watcher=display,
+                spent_seconds=perf_counter() - _STARTED_AT,
+            )
         except TrainingStopped as stopped:
             display.say(f"stopped after step {stopped.step}, and saved; the same command goes on from there")
             raise typer.Exit(128 + stopped.signal_number) from stopped

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from regard.artifact import LoadedModel, save_model
-from regard.data import validation_batches
 from regard.engines.alignment import choose_alignment_head
 from regard.engines.convert import SUBDIRECTORY, convert, supports
 from regard.models import load_weights, named_weights
@@ -16,7 +15,7 @@ from regard.recipe.card import model_card
 from regard.recipe.schema import Recipe
 from regard.text import TokenizerPair
 from regard.training import Progress, Training, average
-from regard.training.loop import described, validate_all
+from regard.training.loop import described, held_out, validate_all
 
 
 def finish(
@@ -31,7 +30,7 @@ def finish(
         "steps": progress.step,
         "n_pairs": n_pairs,
         "max_length": recipe.text.max_length,
-        "alignment_head": _alignment_head(training),
+        "alignment_head": choose_alignment_head(model, (batch.to(training.device) for batch in held_out(training))),
         **{name: value for name, value in described(found).items() if name != "samples"},
     }
     loaded = LoadedModel(recipe.model.architecture, model.config, model.to("cpu").eval(), tokenizers, facts)
@@ -60,16 +59,3 @@ def product(training: Training) -> dict[str, torch.Tensor]:
         return training.ema.weights()
     chosen = kept.last(config.average) if config.average_of == "last" else kept.best(config.average)
     return average(checkpoint.tensors("model") for checkpoint in chosen)
-
-
-def _alignment_head(training: Training) -> dict[str, Any]:
-    stream = training.stream
-    batches = validation_batches(
-        training.validation,
-        max_tokens=stream.max_tokens,
-        pad_id=stream.pad_id,
-        bos_id=stream.bos_id,
-        eos_id=stream.eos_id,
-    )
-    on_device = (batch.to(training.device) for batch in batches)
-    return choose_alignment_head(training.model, on_device)

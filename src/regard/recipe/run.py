@@ -57,13 +57,15 @@ def train(
     device: str | None = None,
     watcher: Watcher | None = None,
     stop: Stop | None = None,
+    spent_seconds: float = 0.0,
 ) -> Path:
     """Train what the recipe says into the run directory `out`, and give the model directory.
 
     `choose` fills in what the recipe does not say from the corpus, the machine's speed and the budget; otherwise the
-    paper's values stand. Called again with the same values it goes on where it was, bit for bit.
+    paper's values stand. Called again with the same values it goes on where it was, bit for bit. `spent_seconds` went
+    before this call, and count into the budget.
     """
-    started_at = perf_counter()
+    started_at = perf_counter() - spent_seconds
     out, watcher = Path(out), watcher or Watcher()
     asked = recipe.asked() if isinstance(recipe, Recipe) else recipe
     on = choose_device(device)

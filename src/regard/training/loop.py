@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
@@ -224,19 +225,23 @@ def _validate_and_save(training: Training, progress: Progress, clock: _Clock, re
 
 def validate_all(training: Training, averaged: bool) -> Validation:
     """The whole validation set; `averaged` takes EMA's weights, where there are any, in place of the model's."""
+    with training.ema.swapped_in() if averaged and training.ema is not None else nullcontext():
+        found = validate(training.model, held_out(training), training.device)
+        if training.translate is None:
+            return found
+        return replace(found, translated=training.translate(training.model))
+
+
+def held_out(training: Training) -> Iterator[Batch]:
+    """The validation set in batches, always the same ones."""
     stream = training.stream
-    batches = validation_batches(
+    return validation_batches(
         training.validation,
         max_tokens=stream.max_tokens,
         pad_id=stream.pad_id,
         bos_id=stream.bos_id,
         eos_id=stream.eos_id,
     )
-    with training.ema.swapped_in() if averaged and training.ema is not None else nullcontext():
-        found = validate(training.model, batches, training.device)
-        if training.translate is None:
-            return found
-        return replace(found, translated=training.translate(training.model))
 
 
 def described(found: Validation) -> dict[str, Any]:
