@@ -150,3 +150,8 @@ def test_a_thousand_resamples_of_a_thousand_sentences_take_less_than_two_seconds
 def test_scoring_imports_no_torch() -> None:
     program = "import sys, regard.evaluate, regard.cli.evaluate, regard.cli.compare; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_blank_line_that_should_be_blank_is_not_among_the_worst() -> None:
+    scores = score(["", "a dog runs", "x"], [["", "a dog runs", "a cat sleeps"]], n_bootstrap=10)
+    assert scores.worst(1) == [2] and scores.sentence_chrf[0] == 100.0

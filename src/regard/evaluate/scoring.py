@@ -66,7 +66,11 @@ def score(
         signature = measure.signature(bs=n_bootstrap, seed=seed)
         scores.append(Score(measure.name, one.value, interval_95(measure.values(drawn)), signature))
     bleu, chrf, ter = scores
-    return Scores(len(outputs), bleu, chrf, ter, tuple(bound.chrf.values(found[1].statistics).tolist()))
+    by_sentence = bound.chrf.values(found[1].statistics).tolist()
+    for number, output in enumerate(outputs):
+        if not output.strip() and any(not reference[number].strip() for reference in references):
+            by_sentence[number] = 100.0  # a blank line that should be blank; chrF has nothing to count there
+    return Scores(len(outputs), bleu, chrf, ter, tuple(by_sentence))
 
 
 def split(sums: np.ndarray, found: Sequence[Measured]) -> list[np.ndarray]:
