@@ -33,9 +33,11 @@ def in_child(work: Callable[[], Any], *, limit_seconds: float = 20.0, strace: Se
     (report_out, report_in), (go_out, go_in) = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
-        os.read(go_out, 1)
-        os.write(report_in, json.dumps(_watched(work)).encode())
-        os._exit(0)
+        try:
+            os.read(go_out, 1)
+            os.write(report_in, json.dumps(_watched(work)).encode())
+        finally:
+            os._exit(0)
     os.close(report_in)
     tracer = _attach(child, strace) if strace else None
     os.write(go_in, b"!")

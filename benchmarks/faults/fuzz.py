@@ -61,23 +61,26 @@ def load_and_use(directory: Path) -> None:
 
 def _fuzz(model: Path, name: str, n_cases: int) -> Count:
     """All cases of one file, in children; a child that dies or hangs is replaced, and goes on after that case."""
-    count, first = Count(), 0
+    original, count, first = (model / name).read_bytes(), Count(), 0
     while first < n_cases:
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            os.close(reader)
-            _all_cases(model, name, range(first, n_cases), writer)
-            os._exit(0)
+            try:
+                os.close(reader)
+                _all_cases(model, name, original, range(first, n_cases), writer)
+            finally:
+                os._exit(1)
         os.close(writer)
         first = _listen(reader, first, count)
         os.close(reader)
-        if first < n_cases:
-            os.kill(child, signal.SIGKILL)
+        os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if first < n_cases:
-            count.bad.append(f"case {first}: crashed or hung (signal {os.WTERMSIG(status)})")
+            count.bad.append(f"case {first}: crashed or hung (status {status})")
             first += 1
+    put(model / name, original)
+    reseal(model)
     return count
 
 
@@ -97,21 +100,15 @@ def _listen(reader: int, first: int, count: Count) -> int:
     return first
 
 
-def _all_cases(model: Path, name: str, cases: range, writer: int) -> None:
+def _all_cases(model: Path, name: str, original: bytes, cases: range, writer: int) -> None:
     """A child's work: one line an answer."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 2)  # SentencePiece's own remarks
-    original = (model / name).read_bytes()
-    try:
-        for case in cases:
-            put(model / name, MUTATIONS[name](original, random.Random(f"{name} {case}")))
-            reseal(model)
-            os.write(writer, (_answer(model) + "\n").encode("utf-8", "backslashreplace"))
-    finally:
-        put(model / name, original)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # SentencePiece's own remarks
+    for case in cases:
+        put(model / name, MUTATIONS[name](original, random.Random(f"{name} {case}")))
         reseal(model)
+        os.write(writer, (_answer(model) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def _answer(model: Path) -> str:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -43,6 +44,26 @@ def test_the_second_signal_ends_the_process_at_once(first: str, second: str, cod
     program = PROGRAM.format(file=stop_module.__file__, first=first, second=second)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (code, "noted\n", "")
+
+
+def test_the_second_signal_does_not_wait_for_a_long_call() -> None:
+    """A handler of Python's would: it runs between two instructions, and half a step of torch's is one of them."""
+    program = f"""
+import hashlib, runpy
+with runpy.run_path({stop_module.__file__!r})["Stop"]():
+    print("inside", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "inside\n"
+        try:
+            for _ in range(2):
+                assert process.poll() is None
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.2)
+            assert process.wait(10) == 130
+        finally:
+            process.kill()
 
 
 def test_a_training_in_a_thread_of_its_own_listens_to_no_signal() -> None:
