@@ -115,6 +115,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
         config=config, model=model, store=None, stream=stream,
         validation=None, device=torch.device("cpu"), checkpoints=None, identity={}, optimizer=optimizer, ema=None,
         objective=cross_entropy(0.1),
+        translate=None,
     )  # fmt: skip
     n_tokens, started_at, found = 0, 0.0, {}
     for step in range(-2, n_steps):
