@@ -55,8 +55,9 @@ def test_without_a_budget_more_text_gets_more_steps_but_fewer_passes() -> None:
 
 
 def test_steps_that_were_asked_for_decide_warm_up_and_saves() -> None:
-    chosen = choose_length(1_000_000, 5_000, 0.1, None, asked_steps=300)["training"]
-    assert chosen.items() >= {"steps": 300, "warmup": 15, "save_every": 15, "validate_every": 15}.items()
+    slow, quick = (choose_length(1_000_000, 5_000, s, None, asked_steps=300)["training"] for s in (10.0, 0.1))
+    assert slow.items() >= {"steps": 300, "warmup": 15, "save_every": 15, "validate_every": 15}.items()
+    assert quick["validate_every"] == 75  # seconds, not only steps, part two validations
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from regard.recipe.schema import Raw
 
 MAX_WARMUP = 4000  # the paper's
+SECONDS_BETWEEN_VALIDATIONS = 40
 
 
 def choose_shape(n_pairs: int, budget_seconds: float | None) -> Raw:
@@ -42,17 +43,18 @@ def choose_length(
     What follows from their number (warm-up, when to save) follows from the number that was asked for, if one was.
     """
     if asked_steps is not None:
-        return _every_part(asked_steps)
+        return _every_part(asked_steps, seconds_a_step)
     if left_seconds is not None:
         steps = int(left_seconds / seconds_a_step)
     else:
         epochs = max(5.0, min(60.0, 30 * (50_000 / n_pairs) ** 0.35))
         steps = round(epochs * steps_an_epoch)
-    return _every_part(max(20, min(100_000, steps)))
+    return _every_part(max(20, min(100_000, steps)), seconds_a_step)
 
 
-def _every_part(steps: int) -> Raw:
-    every = max(10, min(1500, steps // 20))
+def _every_part(steps: int, seconds_a_step: float) -> Raw:
+    # a validation takes seconds: not more often than the clock allows
+    every = max(10, min(1500, steps // 20), min(steps // 4, round(SECONDS_BETWEEN_VALIDATIONS / seconds_a_step)))
     return {
         "training": {
             "steps": steps,

@@ -36,7 +36,7 @@ from regard.training import (
 )
 from regard.training.loop import BUDGET_RESERVE_SECONDS
 
-TRIAL_STEPS = 6
+TRIAL_STEPS = 8
 
 
 @dataclass(frozen=True)
