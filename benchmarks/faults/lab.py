@@ -127,7 +127,11 @@ class Lab:
 
 def wait_for_step(run: Path, process: "subprocess.Popen[str]", step: int) -> None:
     """Until the journal has that step, or the process has ended."""
+    deadline = time.monotonic() + 300
     while last_step(run) < step and process.poll() is None:
+        if time.monotonic() > deadline:
+            process.kill()
+            raise TimeoutError(f"a training has not reached step {step} in 5 minutes")
         time.sleep(0.001)
 
 
