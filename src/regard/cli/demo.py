@@ -16,7 +16,7 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the run is kept.")] = Path("runs/demo"),
     again: Annotated[bool, typer.Option("--again", help="Train again, even if it was done before.")] = False,
 ) -> None:
-    """Train a Transformer from nothing, in about a minute, and see it resolve "it"."""
+    """Train a Transformer from nothing, in about a minute, and see it choose what "it" stands for."""
     from regard.cli.display import TrainingDisplay
     from regard.demo.first_run import first_run
 
@@ -31,17 +31,14 @@ def demo(
 
 
 def _story(shown: "FirstRun", out: Path) -> list[str]:
-    head, test, unseen = shown.head, shown.test, shown.unseen
+    test, unseen = shown.test, shown.unseen
     lines = [""]
-    for (source, translation), looks in zip(shown.examples, shown.looks, strict=True):
-        weights = ", ".join(f"{noun} {weight:.2f}" for noun, weight in looks.items())
-        lines += [f"  {source}", f"  {translation}      it looks at: {weights}", ""]
+    for source, translation in shown.examples:
+        lines += [f"  {source}", f"  {translation}", ""]
     return [
         *lines,
         f"Sentences it had never seen: {test.exact:.1%} exactly right, {test.pronouns:.1%} of the pronouns.",
         f"Nouns never seen together:   {unseen.exact:.1%} exactly right, {unseen.pronouns:.1%} of the pronouns.",
-        f"The weights are those of encoder layer {head.layer + 1}, head {head.head + 1}: of all heads the one that "
-        f"most often finds the right noun ({head.right:.0%}).",
         f'Try it:     echo "The dog did not eat the cake because it was too old." | regard translate {out}',
         "Your own:   regard train --source YOUR.en --target YOUR.de --out runs/mine --budget 20m",
     ]

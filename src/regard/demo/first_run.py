@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.artifact import load_model
 from regard.decoding.records import DecodingOptions
-from regard.demo.pronouns import BestHead, find_head, look_at_noun
 from regard.demo.street import StreetPair, canonical, split, write
 from regard.recipe import Watcher, train
 from regard.translator import Translator
@@ -20,14 +18,14 @@ RECIPE: dict[str, Any] = {
     "text": {"vocabulary": 1400},  # enough for almost every word to be one piece
     "model": {"preset": "tiny", "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre"},
     "training": {
-        "steps": 500,
+        "steps": 600,
         "max_tokens": 2048,
         "schedule": "cooldown",
         "rate": 0.004,
         "warmup": 60,
         "clip": 1.0,
-        "save_every": 250,
-        "validate_every": 125,
+        "save_every": 300,
+        "validate_every": 150,
         "translated": 50,
         "average": 1,
     },
@@ -49,8 +47,6 @@ class FirstRun:
     test: Accuracy
     unseen: Accuracy
     examples: tuple[tuple[str, str], ...]  # the two famous sentences, and what the model makes of them
-    head: BestHead
-    looks: tuple[dict[str, float], ...]  # in these two: how much `it` looks at each noun
 
 
 def first_run(out: Path, watcher: Watcher, *, again: bool = False, steps: int | None = None) -> FirstRun:
@@ -62,15 +58,12 @@ def first_run(out: Path, watcher: Watcher, *, again: bool = False, steps: int | 
     if not (text / "train.en").exists():
         write(text, corpus)
     train(_recipe(text, steps), out, watcher=watcher)
-    loaded = load_model(out)
     with Translator.load(out, precision="float32") as translator:
         test, unseen = (measure(translator, pairs) for pairs in (corpus.test, corpus.unseen))
         famous = canonical()
         done = translator.translate([pair.source for pair in famous])
-    head = find_head(loaded, [pair for pair in corpus.test if _ambiguous(pair)])
-    looks = tuple(look_at_noun(loaded, pair, head) for pair in famous)
     examples = tuple((pair.source, one.text) for pair, one in zip(famous, done, strict=True))
-    return FirstRun(test, unseen, examples, head, looks)
+    return FirstRun(test, unseen, examples)
 
 
 def measure(translator: Translator, pairs: Sequence[StreetPair]) -> Accuracy:
