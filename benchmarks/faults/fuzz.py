@@ -8,6 +8,7 @@ import select
 import signal
 import struct
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,11 +166,11 @@ def _mutate_json(value: dict[str, Any], rng: random.Random) -> None:
         case 0 if isinstance(place, dict):
             del place[key]
         case 1 if isinstance(place, dict):
-            place[str(rng.choice(ODD_VALUES))[:50]] = place[key]
+            place[str(rng.choice(ODD_VALUES))[:50]] = deepcopy(place[key])
         case 2 if isinstance(place[key], int):
             place[key] += rng.choice((-1, 1, 8, 2**20))
         case _:
-            place[key] = rng.choice(ODD_VALUES)
+            place[key] = deepcopy(rng.choice(ODD_VALUES))  # a case depends on its number alone
 
 
 def _mutated_bytes(data: bytes, rng: random.Random) -> bytes:
