@@ -1,0 +1,1 @@
+"""Looking inside: text → trace → maps, pictures, page data."""

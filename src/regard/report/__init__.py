@@ -1,0 +1,1 @@
+"""The story of a run: its journal as curves, samples and findings."""
