@@ -1,0 +1,137 @@
+"""Which languages a model is between: from what was said, or from the names of its text files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.text.corpus import Corpus
+
+# ISO 639-1, and those of ISO 639-3 that have parallel text in the usual collections. A suffix that is not here is no
+# language: in ISO 639-3 even "src", "tgt" and "txt" are.
+_TABLE = """
+aa Afar, ab Abkhazian, af Afrikaans, ak Akan, am Amharic, an Aragonese, ar Arabic, as Assamese,
+av Avaric, ay Aymara, az Azerbaijani, ba Bashkir, be Belarusian, bg Bulgarian, bi Bislama,
+bm Bambara, bn Bengali, bo Tibetan, br Breton, bs Bosnian, ca Catalan, ce Chechen, ch Chamorro,
+co Corsican, cr Cree, cs Czech, cv Chuvash, cy Welsh, da Danish, de German, dv Divehi, dz Dzongkha,
+ee Ewe, el Greek, en English, eo Esperanto, es Spanish, et Estonian, eu Basque, fa Persian,
+ff Fulah, fi Finnish, fj Fijian, fo Faroese, fr French, fy Frisian, ga Irish, gd Gaelic,
+gl Galician, gn Guarani, gu Gujarati, gv Manx, ha Hausa, he Hebrew, hi Hindi, hr Croatian,
+ht Haitian, hu Hungarian, hy Armenian, ia Interlingua, id Indonesian, ig Igbo, ii Yi, io Ido,
+is Icelandic, it Italian, iu Inuktitut, ja Japanese, jv Javanese, ka Georgian, ki Kikuyu,
+kk Kazakh, kl Greenlandic, km Khmer, kn Kannada, ko Korean, kr Kanuri, ks Kashmiri, ku Kurdish,
+kv Komi, kw Cornish, ky Kyrgyz, la Latin, lb Luxembourgish, lg Ganda, li Limburgish, ln Lingala,
+lo Lao, lt Lithuanian, lu Luba-Katanga, lv Latvian, mg Malagasy, mh Marshallese, mi Māori,
+mk Macedonian, ml Malayalam, mn Mongolian, mr Marathi, ms Malay, mt Maltese, my Burmese, na Nauru,
+nb Bokmål, nd Ndebele, ne Nepali, nl Dutch, nn Nynorsk, no Norwegian, nv Navajo, ny Chichewa,
+oc Occitan, oj Ojibwe, om Oromo, or Odia, os Ossetian, pa Punjabi, pl Polish, ps Pashto,
+pt Portuguese, qu Quechua, rm Romansh, rn Rundi, ro Romanian, ru Russian, rw Kinyarwanda,
+sa Sanskrit, sc Sardinian, sd Sindhi, se Sami, sg Sango, si Sinhala, sk Slovak, sl Slovenian,
+sm Samoan, sn Shona, so Somali, sq Albanian, sr Serbian, ss Swati, st Sotho, su Sundanese,
+sv Swedish, sw Swahili, ta Tamil, te Telugu, tg Tajik, th Thai, ti Tigrinya, tk Turkmen,
+tl Tagalog, tn Tswana, to Tonga, tr Turkish, ts Tsonga, tt Tatar, ty Tahitian, ug Uyghur,
+uk Ukrainian, ur Urdu, uz Uzbek, ve Venda, vi Vietnamese, vo Volapük, wa Walloon, wo Wolof,
+xh Xhosa, yi Yiddish, yo Yoruba, za Zhuang, zh Chinese, zu Zulu, ast Asturian, bar Bavarian,
+bho Bhojpuri, ceb Cebuano, ckb Sorani, cmn Mandarin, dsb Lower Sorbian, fil Filipino, fur Friulian,
+gsw Alemannic, haw Hawaiian, hmn Hmong, hsb Upper Sorbian, ilo Ilocano, jbo Lojban, kab Kabyle,
+lij Ligurian, lmo Lombard, mai Maithili, nds Low German, pms Piedmontese, sah Yakut, scn Sicilian,
+sco Scots, szl Silesian, tok Toki Pona, tpi Tok Pisin, vec Venetian, yue Cantonese, zza Zazaki,
+deu German, eng English, fra French, ita Italian, jpn Japanese, kor Korean, nld Dutch, pol Polish,
+por Portuguese, rus Russian, spa Spanish, swe Swedish, tur Turkish, ukr Ukrainian, vie Vietnamese,
+zho Chinese
+"""
+NAMES = dict(one.split(" ", 1) for one in re.split(r",\s", _TABLE.strip()))
+PATTERN = r"[a-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}"  # BCP 47, without its rarities: de, pt-BR, zh-Hans
+
+_CODE = re.compile(PATTERN)
+_NOT_THE_LANGUAGE = {"gz", "zst", "zstd", "txt", "tsv"}  # endings that may come behind it
+_MAX_TARGETS = 500  # of a model from a stranger
+
+
+@dataclass(frozen=True)
+class Languages:
+    """What a model translates from and into; None and nothing where it is not known."""
+
+    source: str | None = None
+    targets: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every language once, the source first."""
+        return tuple(dict.fromkeys(one for one in (self.source, *self.targets) if one is not None))
+
+    def to_facts(self) -> dict[str, Any]:
+        """As it stands in a model's facts."""
+        return {"source": self.source, "targets": list(self.targets)}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Languages:
+        """From a model's facts, which anybody may have written: what is no language code is left out."""
+        found = facts.get("languages")
+        if not isinstance(found, dict):
+            return cls()
+        source, targets = found.get("source"), found.get("targets")
+        targets = targets[:_MAX_TARGETS] if isinstance(targets, list) else []
+        return cls(source if is_code(source) else None, tuple(dict.fromkeys(one for one in targets if is_code(one))))
+
+
+def is_code(text: Any) -> bool:
+    """Whether it looks like the code of a language: `de`, `pt-BR`, `zh-Hans`."""
+    return isinstance(text, str) and _CODE.fullmatch(text) is not None
+
+
+def language_name(code: str) -> str:
+    """Its name in English; the code itself when it is not known here. A region stands behind: `Portuguese (BR)`."""
+    primary, *rest = re.split("[-_]", code)
+    if primary not in NAMES:
+        return code
+    return f"{NAMES[primary]} ({'-'.join(rest)})" if rest else NAMES[primary]
+
+
+def find_languages(corpora: Iterable[Corpus], source: str | None = None, target: str | None = None) -> Languages:
+    """The languages of a training: as given, else by the names of the files, where these agree.
+
+    Where corpora have tags, the tags are the target languages, since they are what the model is asked by.
+    """
+    corpora = list(corpora)
+    pairs = [corpus_languages(one) for one in corpora]
+    tags = tuple(dict.fromkeys(one.tag for one in corpora if one.tag is not None))
+    target = target or _agreed(pair[1] for pair in pairs)
+    return Languages(source or _agreed(pair[0] for pair in pairs), tags or ((target,) if target else ()))
+
+
+def corpus_languages(corpus: Corpus) -> tuple[str | None, str | None]:
+    """Source and target of one corpus: `train.en` + `train.de.gz`, or `corpus.en-de.tsv`."""
+    if corpus.tsv is not None:
+        return _pair(_last_part(corpus.tsv))
+    assert corpus.source is not None and corpus.target is not None
+    source, target = (_known(_last_part(path)) for path in (corpus.source, corpus.target))
+    return source, corpus.tag or target
+
+
+def _last_part(path: Path) -> str:
+    parts = path.name.split(".")
+    while len(parts) > 1 and parts[-1].lower() in _NOT_THE_LANGUAGE:
+        parts.pop()
+    return parts[-1]
+
+
+def _known(part: str) -> str | None:
+    return part if is_code(part) and re.split("[-_]", part)[0] in NAMES else None
+
+
+def _pair(part: str) -> tuple[str | None, str | None]:
+    """`en-de`, `pt-BR-en`: cut where both sides are languages."""
+    for place in (match.start() for match in re.finditer("-", part)):
+        source, target = _known(part[:place]), _known(part[place + 1 :])
+        if source and target:
+            return source, target
+    return None, None
+
+
+def _agreed(found: Iterable[str | None]) -> str | None:
+    once = set(found)
+    return once.pop() if len(once) == 1 else None
