@@ -1,0 +1,128 @@
+// The service, asked with patience: a question waits until the server is back, a key is there, or nobody wants to know any more.
+
+import { keep, kept } from "./dom.js";
+
+const HEARTBEAT = 5_000; // milliseconds between two looks whether the server is there
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 4_000;
+
+/** The service's own refusal: a code, and words for the reader. */
+export class Refusal extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const listeners = new Set();
+let there = true;
+let back = null; // a promise while the server is away
+let wake = () => {};
+let askForKey = async () => null;
+
+/** Call `then(there)` when the server goes away and when it comes back. */
+export const onThere = (then) => listeners.add(then);
+
+/** Who asks the reader for a key: an async function, told whether one was refused, that gives the key or null. */
+export function keyFrom(asker) {
+  let asking = null; // several questions may need the key at once; the reader is asked once
+  askForKey = (refused) => {
+    asking ??= asker(refused).finally(() => (asking = null));
+    return asking;
+  };
+}
+
+/** The JSON answer to a question. Throws a Refusal, or an AbortError when `signal` says so. */
+export async function ask(path, { body, signal } = {}) {
+  let wait = FIRST_WAIT;
+  for (;;) {
+    const used = kept("key", "sessionStorage");
+    const response = await reach(path, body, used, signal);
+    if (response === null) {
+      await untilBack(signal);
+    } else if (response.status === 503 || response.status === 429) {
+      const after = Number(response.headers.get("Retry-After")) * 1000;
+      await sleep(Math.max(wait, Math.min(after || 0, LONGEST_WAIT * 2)), signal);
+      wait = Math.min(wait * 2, LONGEST_WAIT);
+    } else if (response.status === 401) {
+      await newKey(used, await refusal(response), signal);
+    } else if (!response.ok) {
+      throw await refusal(response);
+    } else {
+      return response.json();
+    }
+  }
+}
+
+/** Look now and then whether the server is still there, as long as somebody looks at the page. */
+export function watch() {
+  setInterval(() => document.visibilityState === "visible" && there && reach("livez"), HEARTBEAT);
+  for (const event of ["online", "focus"]) window.addEventListener(event, () => wake());
+}
+
+/** The response, or null when there is no server. */
+async function reach(path, body, key, signal) {
+  const headers = { Accept: "application/json" };
+  if (key) headers.Authorization = `Bearer ${key}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const asked = { method: body === undefined ? "GET" : "POST", headers, signal, cache: "no-store" };
+  if (body !== undefined) asked.body = JSON.stringify(body);
+  try {
+    const response = await fetch(path, asked);
+    tell(true);
+    return response;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    tell(false);
+    return null;
+  }
+}
+
+function tell(now) {
+  if (now === there) return;
+  there = now;
+  for (const then of listeners) then(now);
+  if (!now) untilBack();
+}
+
+/** One loop for all who wait. */
+function untilBack(signal) {
+  back ??= (async () => {
+    for (let wait = FIRST_WAIT; !there; wait = Math.min(wait * 1.5, LONGEST_WAIT)) {
+      await Promise.race([sleep(wait), new Promise((done) => (wake = done))]);
+      await reach("livez");
+    }
+    back = null;
+  })();
+  return Promise.race([back, gaveUp(signal)]);
+}
+
+async function newKey(used, error, signal) {
+  if (kept("key", "sessionStorage") !== used) return; // somebody else has asked in the meantime
+  const key = await Promise.race([askForKey(Boolean(used)), gaveUp(signal)]);
+  if (!key) throw error;
+  keep("key", key, "sessionStorage");
+}
+
+async function refusal(response) {
+  let told = null;
+  try {
+    told = (await response.json()).error;
+  } catch {
+    // Not an answer of ours; the status has to do.
+  }
+  const { code = `http_${response.status}`, message = response.statusText || String(response.status) } = Object(told);
+  return new Refusal(response.status, code, message);
+}
+
+function sleep(milliseconds, signal) {
+  return Promise.race([new Promise((done) => setTimeout(done, milliseconds)), gaveUp(signal)]);
+}
+
+function gaveUp(signal) {
+  return new Promise((_, fail) => {
+    if (signal?.aborted) fail(signal.reason);
+    signal?.addEventListener("abort", () => fail(signal.reason), { once: true });
+  });
+}

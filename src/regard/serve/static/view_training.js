@@ -1,0 +1,92 @@
+// Training: how the model came to be. While it still trains, the page asks every two seconds.
+
+import { Curve } from "./curve.js";
+import { make } from "./dom.js";
+import { findingsOf, samplesOf } from "./samples.js";
+import { ask } from "./service.js";
+import { model, onChange, state } from "./state.js";
+import { duration, number, onLanguage, t } from "./texts.js";
+
+const EVERY = 2_000; // milliseconds
+const PATIENCE = 200;
+
+export class TrainingView {
+  #said = make("p", { class: "hint", role: "status" });
+  #head = make("p", { class: "head" });
+  #curves;
+  #samples = make("div");
+  #body;
+  #story = null;
+  #controller = null;
+
+  constructor(element) {
+    const short = (value, axis) => number(value, axis ? (Math.abs(value) < 1 && value ? 1 : 0) : 3);
+    this.#curves = {
+      loss: new Curve({ title: "training.loss", write: short, zero: true }),
+      quality: new Curve({ title: "training.quality", write: (value, axis) => number(value, axis ? 0 : 1), zero: true }),
+      perplexity: new Curve({ title: "training.perplexity", write: (value, axis) => number(value, axis && value >= 10 ? 0 : 2), log: true }),
+      rate: new Curve({ title: "training.rate", write: (value) => (value ? value.toPrecision(2) : "0"), zero: true }),
+    };
+    this.#body = make("div", { class: "story" }, this.#head, make("div", { class: "curves" }, ...Object.values(this.#curves).map((one) => one.element)), this.#samples);
+    element.append(this.#said, this.#body);
+    onChange(["view", "model", "models"], () => this.#start());
+    onLanguage(() => (this.#story ? this.#show(this.#story) : this.#start()));
+    this.#start();
+  }
+
+  async #start() {
+    this.#controller?.abort();
+    if (state.view !== "training" || !model()) return;
+    if (!model().training) return this.#say(t("training.none"), true);
+    const { signal } = (this.#controller = new AbortController());
+    const patience = setTimeout(() => this.#story ?? this.#say(t("training.waiting")), PATIENCE);
+    try {
+      for (;;) {
+        const story = await ask(`v1/training?model=${encodeURIComponent(state.model)}`, { signal });
+        clearTimeout(patience);
+        if (signal.aborted) return;
+        this.#show(story);
+        if (story.state !== "running") return;
+        await new Promise((done) => setTimeout(done, EVERY));
+        if (signal.aborted) return;
+      }
+    } catch (error) {
+      if (!signal.aborted) this.#say(error.status === 404 ? t("training.none") : t("refused", error.code, error.message), true);
+    } finally {
+      clearTimeout(patience);
+    }
+  }
+
+  #show(story) {
+    this.#story = story;
+    this.#say("");
+    const { steps, validations } = story;
+    const line = (rows, name, kind, key) => ({ name, kind, points: rows.map((row) => [row.step, row[key]]) });
+    this.#head.replaceChildren(...headOf(story).map((text) => make("span", {}, text)));
+    this.#head.dataset.state = story.state;
+    this.#curves.loss.show([line(steps, "training.train", "train", "loss"), line(validations, "training.validation", "validation", "loss")]);
+    this.#curves.quality.show([line(validations, "BLEU", "validation", "bleu"), line(validations, "chrF", "second", "chrf")]);
+    this.#curves.perplexity.show([line(steps, "training.train", "train", "perplexity"), line(validations, "training.validation", "validation", "perplexity")]);
+    this.#curves.rate.show([line(steps, "training.rate", "train", "rate")]);
+    this.#samples.replaceChildren(...samplesOf(story.samples ?? []), ...findingsOf(story.findings ?? null));
+  }
+
+  #say(text, instead = false) {
+    this.#said.textContent = text;
+    this.#body.hidden = instead;
+  }
+}
+
+/** The line at the top: state, steps, time, and what was reached. */
+function headOf({ state: now, steps, validations, recipe, eta_seconds: eta }) {
+  const last = steps.at(-1);
+  const said = [t(`training.${now}`)];
+  const all = recipe?.training?.steps;
+  if (last) said.push(now !== "finished" && all ? t("training.of", number(last.step, 0), number(all, 0)) : t("training.steps", number(last.step, 0)));
+  if (last?.elapsed_seconds) said.push(duration(last.elapsed_seconds));
+  if (now === "running" && eta) said.push(t("training.left", duration(eta)));
+  if (last?.tokens_per_second) said.push(t("training.speed", number(last.tokens_per_second, 0)));
+  const best = validations.findLast(({ bleu }) => bleu !== null && bleu !== undefined);
+  if (best) said.push(`BLEU ${number(best.bleu, 1)}`);
+  return said;
+}
