@@ -5,7 +5,7 @@ state or the new one. No torch here: every room may stand on this.
 """
 
 from regard.durable.aside import remove_debris
-from regard.durable.guard import check_writable, lock_directory
+from regard.durable.guard import check_writable, is_held, lock_directory
 from regard.durable.manifest import (
     FileRecord,
     Manifest,
@@ -21,6 +21,7 @@ __all__ = [
     "Manifest",
     "check_writable",
     "commit_directory",
+    "is_held",
     "lock_directory",
     "make_directory",
     "open_regular_file",

@@ -1,0 +1,96 @@
+"""The story of a run: plain records, ready for a page or for JSON."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+FORMAT = "regard-run/1"
+
+State = Literal["running", "finished", "stopped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPoint:
+    """One update. The loss is what was minimised (smoothing included), the perplexity that of the text itself."""
+
+    step: int
+    loss: float | None
+    perplexity: float | None
+    rate: float | None
+    tokens_per_second: float | None
+    elapsed_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationPoint:
+    """One look at the validation set; BLEU and chrF where it was translated, too."""
+
+    step: int
+    loss: float | None
+    perplexity: float | None
+    accuracy: float | None
+    bleu: float | None
+    chrf: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleStory:
+    """A validation sentence, and what the model made of it as it learned: (step, translation)."""
+
+    source: str
+    reference: str
+    translations: tuple[tuple[int, str], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "reference": self.reference,
+            "translations": [{"step": step, "text": text} for step, text in self.translations],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStory:
+    """Everything that is told of a run; nothing in it grows without bound."""
+
+    name: str
+    state: State
+    recipe: dict[str, Any] = field(default_factory=dict)
+    plan: dict[str, Any] | None = None
+    steps: tuple[StepPoint, ...] = ()
+    validations: tuple[ValidationPoint, ...] = ()
+    samples: tuple[SampleStory, ...] = ()
+    corpora: tuple[dict[str, Any], ...] = ()  # counts and lengths of each pair of files, from the doctor
+    findings: tuple[dict[str, Any], ...] = ()  # the doctor's, each with the name of its "corpus"
+    notes: tuple[str, ...] = ()  # what happened on the way: resumes, warnings
+    speed: dict[str, float] = field(default_factory=dict)
+    facts: dict[str, Any] | None = None  # of the finished model
+    n_steps: int | None = None  # the last step that will be
+    eta_seconds: float | None = None
+    started_at: str | None = None  # ISO 8601, of the first and of the last event
+    updated_at: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "state": self.state,
+            "recipe": self.recipe,
+            "plan": self.plan,
+            "steps": [_fields(point) for point in self.steps],
+            "validations": [_fields(point) for point in self.validations],
+            "samples": [sample.to_dict() for sample in self.samples],
+            "corpora": list(self.corpora),
+            "findings": list(self.findings),
+            "notes": list(self.notes),
+            "speed": self.speed,
+            "facts": self.facts,
+            "n_steps": self.n_steps,
+            "eta_seconds": self.eta_seconds,
+            "started_at": self.started_at,
+            "updated_at": self.updated_at,
+        }
+
+
+def _fields(point: StepPoint | ValidationPoint) -> dict[str, Any]:
+    return {name: getattr(point, name) for name in point.__slots__}

@@ -1,0 +1,39 @@
+"""How a person says it: numbers, times and the shape of a model in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def duration(seconds: float) -> str:
+    """42 s, 12 min, 3 h 20 min, 2 d 4 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def count(value: float) -> str:
+    """1,234 or 12.3M."""
+    return f"{value / 1e6:.1f}M" if value >= 1e6 else f"{value:,.0f}"
+
+
+def few_digits(value: float) -> str:
+    """Three digits that count: 1,234, 45.6, 0.0231."""
+    size = abs(value)
+    if size >= 100 or value == 0:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
+
+
+def shape(model: Mapping[str, Any]) -> str:
+    """`2+2 layers, d_model 128, 4 heads`; as much of it as a recipe says."""
+    layers = [model.get("n_encoder_layers"), model.get("n_decoder_layers")]
+    parts = [f"{layers[0]}+{layers[1]} layers"] if None not in layers else []
+    if "d_model" in model:
+        parts.append(f"d_model {model['d_model']}")
+    if "n_heads" in model:
+        parts.append(f"{model['n_heads']} heads")
+    return ", ".join(parts)
