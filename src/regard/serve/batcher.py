@@ -1,0 +1,264 @@
+"""Texts that wait, and the threads that take them: batches by tokens, and nothing done for those who have left.
+
+Everything but the translating itself happens on the event loop, so there are no locks. Each thread has a translator of
+its own, of one core: a batch stays whole, and one thread computes while the other's answers are written out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Protocol
+
+from regard.decoding.records import DecodingOptions
+from regard.errors import UserError
+from regard.serve.meter import Meter
+from regard.serve.problem import Problem, engine_failed, too_busy, too_late
+from regard.serve.work_thread import WorkThread
+from regard.translator import Translation
+
+TOKENS_PER_BATCH = 512  # of the source
+TEXTS_PER_BATCH = 32
+_CLOSE_SECONDS = 2.0
+
+
+class Translates(Protocol):
+    """What the batcher needs of a Translator."""
+
+    def translate(
+        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool
+    ) -> list[Translation]: ...
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a text is to be translated; only like wishes share a batch."""
+
+    options: DecodingOptions = field(default_factory=DecodingOptions)
+    target: str | None = None
+    details: bool = False
+
+
+@dataclass(eq=False)
+class _Request:
+    """The texts of one request: what is known of each, and how many are not yet."""
+
+    found: list[Translation | None]
+    n_left: int
+    answer: asyncio.Future[list[Translation]]
+
+
+@dataclass(eq=False)
+class _Line:
+    """One text that waits, or is being translated."""
+
+    request: _Request
+    place: int
+    text: str
+    n_tokens: int
+    wish: Wish
+    since: float
+
+
+class Batcher:
+    """The queue of one model. Made on, and only used from, the event loop."""
+
+    def __init__(
+        self,
+        translators: Sequence[Translates],
+        *,
+        wait_seconds: float,
+        max_waiting: int,
+        stall_seconds: float,
+        meter: Meter | None = None,
+    ) -> None:
+        self._translators = translators
+        self._wait_seconds, self._max_waiting, self._stall_seconds = wait_seconds, max_waiting, stall_seconds
+        self.meter = meter or Meter()
+        self._waiting: dict[Wish, dict[_Line, None]] = {}  # dicts as ordered sets: leaving costs nothing
+        self._running: dict[WorkThread, list[_Line]] = {}
+        self._threads: list[WorkThread] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._failed = False
+        self.n_waiting = self.n_waiting_tokens = 0
+
+    def start(self) -> None:
+        self._threads = [WorkThread(f"engine-{number}") for number in range(len(self._translators))]
+
+    def close(self) -> bool:
+        """End the threads; False when one of them does not."""
+        for thread in self._threads:
+            thread.close()
+        ended = [thread.join(_CLOSE_SECONDS) for thread in self._threads]
+        return all(ended)
+
+    async def translate(
+        self, texts: Sequence[str], sizes: Sequence[int], wish: Wish, *, deadline_seconds: float, admitted: bool = False
+    ) -> list[Translation]:
+        """One translation a text; `sizes` are their tokens. A Problem when there is no room, no time or no engine.
+
+        `admitted`: part of something that has been let in before, so the queue's bound does not apply.
+        """
+        if self._failed:
+            raise engine_failed()
+        if not texts:
+            return []
+        if not admitted:
+            self._admit(len(texts), sum(sizes), deadline_seconds)
+        request = _Request([None] * len(texts), len(texts), asyncio.get_running_loop().create_future())
+        now = monotonic()
+        lines = [_Line(request, i, text, n, wish, now) for i, (text, n) in enumerate(zip(texts, sizes, strict=True))]
+        self._enqueue(lines)
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                return await request.answer
+        except TimeoutError:
+            raise too_late(deadline_seconds) from None
+        finally:
+            self._forget(lines)
+
+    def health(self) -> str | None:
+        """What is wrong with the threads; None when nothing is."""
+        if self._failed:
+            return "failed"
+        for thread in self._threads:
+            if not thread.alive:
+                return f"dead ({thread.ended_by})"
+            expected = self.meter.seconds_for(sum(line.n_tokens for line in self._running.get(thread, ())))
+            if thread.busy_seconds > self._stall_seconds + 5 * expected:
+                return "stuck"
+        return None
+
+    def fail(self) -> None:
+        """Give up: everyone who waits is told, and whoever comes."""
+        self._failed = True
+        running = [line for batch in self._running.values() for line in batch]
+        waiting = [line for lines in self._waiting.values() for line in lines]
+        for line in running + waiting:
+            _refuse(line.request, engine_failed())
+
+    def _admit(self, n_texts: int, n_tokens: int, deadline_seconds: float) -> None:
+        """Bounded by number, and by what can be done in time. An empty queue takes whatever the limits allow."""
+        if not self.n_waiting:
+            return
+        seconds = self.meter.seconds_for(self.n_waiting_tokens)
+        if self.n_waiting + n_texts > self._max_waiting or seconds > deadline_seconds / 2:
+            self.meter.refused(n_texts)
+            raise too_busy(seconds)
+
+    def _enqueue(self, lines: list[_Line]) -> None:
+        self._waiting.setdefault(lines[0].wish, {}).update(dict.fromkeys(lines))
+        self.n_waiting += len(lines)
+        self.n_waiting_tokens += sum(line.n_tokens for line in lines)
+        self._wake()
+
+    def _forget(self, lines: list[_Line]) -> None:
+        """Take out what is still waiting: its client is served, has left, or has waited too long."""
+        for line in lines:
+            queue = self._waiting.get(line.wish)
+            if queue is not None and line in queue:
+                self._remove(line)
+                self.meter.dropped(line.n_tokens)
+
+    def _remove(self, line: _Line) -> None:
+        queue = self._waiting[line.wish]
+        del queue[line]
+        if not queue:
+            del self._waiting[line.wish]
+        self.n_waiting -= 1
+        self.n_waiting_tokens -= line.n_tokens
+
+    def _wake(self) -> None:
+        """Start batches while a thread is free and enough is waiting, or something has waited long enough."""
+        while self._waiting and not self._failed:
+            free = [thread for thread in self._threads if thread not in self._running]
+            if not free:
+                return
+            lines = min(self._waiting.values(), key=lambda queue: next(iter(queue)).since)
+            due = next(iter(lines)).since + self._wait_seconds
+            if monotonic() < due and len(lines) < TEXTS_PER_BATCH:
+                self._wake_at(due)
+                return
+            self._begin(free[0], _choose(list(lines), len(free)))
+
+    def _wake_at(self, due: float) -> None:
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, due - monotonic()), self._timer_rang)
+
+    def _timer_rang(self) -> None:
+        self._timer = None
+        self._wake()
+
+    def _begin(self, thread: WorkThread, batch: list[_Line]) -> None:
+        for line in batch:
+            self._remove(line)
+        self._running[thread] = batch
+        full = self.n_waiting > 0
+        translator, wish = self._translators[self._threads.index(thread)], batch[0].wish
+        texts = [line.text for line in batch]
+        self.meter.begun()
+        work = thread.submit(lambda: _translated(translator, texts, wish))
+        work.add_done_callback(lambda done: self._finished(thread, done, full))
+
+    def _finished(self, thread: WorkThread, done: asyncio.Future[list[Translation | Exception]], full: bool) -> None:
+        batch = self._running.pop(thread)
+        results = done.result()
+        wasted = sum(line.n_tokens for line in batch if line.request.answer.done())
+        self.meter.finished(len(batch), sum(line.n_tokens for line in batch), wasted, full)
+        for line, result in zip(batch, results, strict=True):
+            _deliver(line, result)
+        self._wake()
+
+
+def _choose(lines: list[_Line], n_free: int) -> list[_Line]:
+    """A batch around the one that has waited longest: of like length, so that little is padded.
+
+    When few wait and several threads are free, each takes its share.
+    """
+    most = min(TEXTS_PER_BATCH, -(-len(lines) // n_free))
+    if len(lines) > most:
+        first = lines[0]
+        lines = sorted(lines, key=lambda line: (line is not first, abs(line.n_tokens - first.n_tokens)))
+    chosen: list[_Line] = []
+    longest = 0
+    for line in lines[:most]:
+        longest = max(longest, line.n_tokens)
+        if chosen and longest * (len(chosen) + 1) > TOKENS_PER_BATCH:
+            break
+        chosen.append(line)
+    return chosen
+
+
+def _translated(translator: Translates, texts: list[str], wish: Wish) -> list[Translation | Exception]:
+    """In a thread: one answer a text. When a batch fails, each is tried alone, so that one can not spoil the others."""
+    try:
+        return list(translator.translate(texts, options=wish.options, target=wish.target, details=wish.details))
+    except Exception as error:
+        if len(texts) == 1:
+            return [error]
+    return [answer for text in texts for answer in _translated(translator, [text], wish)]
+
+
+def _deliver(line: _Line, result: Translation | Exception) -> None:
+    request = line.request
+    if isinstance(result, Exception):
+        _refuse(request, _problem(result))
+        return
+    request.found[line.place] = result
+    request.n_left -= 1
+    if not request.n_left and not request.answer.done():
+        request.answer.set_result([one for one in request.found if one is not None])
+
+
+def _refuse(request: _Request, problem: Problem) -> None:
+    if not request.answer.done():
+        request.answer.set_exception(problem)
+
+
+def _problem(error: Exception) -> Problem:
+    if isinstance(error, UserError):
+        return Problem(400, "can_not_translate", str(error))
+    return Problem(500, "engine_error", f"the engine could not translate this ({type(error).__name__})")

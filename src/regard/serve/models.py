@@ -1,0 +1,117 @@
+"""The models of a service: loaded, named after their directories, and which languages each is for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from regard.artifact import Description
+from regard.durable import open_regular_file
+from regard.serve.batcher import Translates
+from regard.translator import Translator
+
+_MAX_HEADER_BYTES = 10_000_000
+_COUNTED_CHARACTERS = 1_000  # of a longer text, the tokens are estimated from so many
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """One model: what translates, and what is known of it."""
+
+    name: str
+    translators: Sequence[Translates]  # one a core, alike
+    source: str | None = None
+    targets: tuple[str, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)  # what GET /v1/models says besides
+    described: Description | None = None
+    run: Path | None = None  # the run directory, when it is there
+    tags: tuple[str, ...] = ()  # target languages that the model itself is told
+
+    def count_tokens(self, text: str) -> int:
+        """Sub-words of a text; of a long one an estimate, so that counting never takes long."""
+        if self.described is None:
+            return 1 + len(text) // 4
+        start = text[:_COUNTED_CHARACTERS]
+        n_tokens = len(self.described.tokenizers.source.encode(start))
+        return max(1, round(n_tokens * len(text) / max(1, len(start))))
+
+    def tag_of(self, target: str | None) -> str | None:
+        """What the Translator has to be told of the language: nothing, unless the model knows several."""
+        if not self.tags:
+            return None
+        return target or self.tags[0]
+
+    def suits(self, source: str | None, target: str | None) -> bool:
+        """Whether it can be asked for this pair; a model that does not say its languages is for any."""
+        return (source is None or self.source in (None, source)) and (
+            target is None or not self.targets or target in self.targets
+        )
+
+
+def load_models(paths: Sequence[Path], *, n_engines: int | None = None) -> list[ServedModel]:
+    """Every model, ready to translate; names are those of the directories, made different."""
+    names = _names([path.resolve() for path in paths])
+    return [_load(path, name, n_engines) for path, name in zip(paths, names, strict=True)]
+
+
+def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
+    first = Translator.load(path, threads=1)
+    described = first.described
+    translators = [first]
+    if first.engine.name == "ctranslate2":
+        n_engines = n_engines or len(os.sched_getaffinity(0))
+        translators += [Translator.load(path, threads=1) for _ in range(n_engines - 1)]
+    for translator in translators:
+        translator.translate(["."])  # the first call takes memory and time: not a client's
+    source, targets = _languages(described)
+    sizes = {key: described.model.get(key) for key in ("d_model", "n_encoder_layers", "n_decoder_layers", "n_heads")}
+    facts = {"engine": first.engine.name, "n_parameters": _count_parameters(described.directory), **sizes}
+    run = described.directory.parent
+    return ServedModel(
+        name=name,
+        translators=translators,
+        source=source,
+        targets=targets,
+        facts=facts,
+        described=described,
+        run=run if (run / "journal.jsonl").is_file() else None,
+        tags=described.tokenizers.source.tags,
+    )
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The run's name (`model` says nothing), with a number behind when two are alike."""
+    names: list[str] = []
+    for path in paths:
+        base = path.parent.name if path.name == "model" and path.parent.name else path.name
+        name, number = base, 2
+        while name in names:
+            name, number = f"{base}-{number}", number + 1
+        names.append(name)
+    return names
+
+
+def _languages(described: Description) -> tuple[str | None, tuple[str, ...]]:
+    """From the model's facts; a stranger's model may say anything there."""
+    told = described.facts.get("languages")
+    told = told if isinstance(told, dict) else {}
+    source, targets = told.get("source"), told.get("targets")
+    known = [one for one in targets if isinstance(one, str)] if isinstance(targets, list) else []
+    return source if isinstance(source, str) else None, tuple(known) or described.tokenizers.source.tags
+
+
+def _count_parameters(directory: Path) -> int | None:
+    """From the index in front of the weights."""
+    with open_regular_file(directory / "model.safetensors") as file:
+        size = int.from_bytes(file.read(8), "little")
+        raw = file.read(min(size, _MAX_HEADER_BYTES))
+    try:
+        index = {name: entry for name, entry in json.loads(raw).items() if name != "__metadata__"}
+        return sum(prod(entry["shape"]) for entry in index.values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
