@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 # public name → the module it lives in
 _HOME = {
+    "Lens": "lens",
     "Recipe": "recipe",
     "RegardError": "errors",
     "Tokenizer": "text",
@@ -20,7 +21,17 @@ _HOME = {
     "train": "recipe",
 }
 
-__all__ = ["Recipe", "RegardError", "Tokenizer", "Translation", "Translator", "UserError", "load_model", "train"]
+__all__ = [
+    "Lens",
+    "Recipe",
+    "RegardError",
+    "Tokenizer",
+    "Translation",
+    "Translator",
+    "UserError",
+    "load_model",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,12 @@ _NEVER = float("-inf")
 
 
 def beam_search(
-    step: Step, state: Any, task: Task, options: DecodingOptions, constraints: Sequence[Constraint] = ()
+    step: Step,
+    state: Any,
+    task: Task,
+    options: DecodingOptions,
+    constraints: Sequence[Constraint] = (),
+    growth: list[Growth] | None = None,
 ) -> list[list[Hypothesis]]:
     """For each sentence its `n_best` hypotheses, best first, all different.
 
@@ -37,6 +42,7 @@ def beam_search(
 
     Only the first saves work at the price of a search error: a fifth hypothesis of a beam of 4 is not waited for.
     Sentences that are done leave the batch. A first step of one hypothesis a sentence saves K - 1 equal rows.
+    `growth` collects what was looked at, a step each.
     """
     beam, found = _Beam.of(task, options.n_best), _Found(len(task), options.length_penalty)
     flat_last = task.begin()  # (B,), then (B·K,)
@@ -46,20 +52,31 @@ def beam_search(
             flat_history = beam.symbols.flatten(0, 1)
             flat_log_probs = constrain(flat_log_probs, flat_history, constraints, beam.forced(), task.end_id)
         candidates = beam.candidates(flat_log_probs, options.beam)
-        beam, flat_rows = beam.advance(candidates, options, found)
+        beam, flat_rows = beam.advance(candidates, options, found, growth)
         if len(beam.task):
             state, flat_last = state.select(flat_rows), beam.symbols[:, :, -1].flatten()
     return found.best(options.n_best)
 
 
 @dataclass(frozen=True)
-class _Candidates:
+class Candidates:
     """The 2K best continuations of every sentence, best first: each (B, 2K)."""
 
     totals: Tensor
     log_probs: Tensor  # of the new symbol alone
     origins: Tensor  # which of the W hypotheses is continued
     symbols: Tensor
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One step of a search, for those who want to see it: what was looked at, what ended there, what went on."""
+
+    numbers: Tensor  # (B,): which sentences were still searched
+    candidates: Candidates
+    over: Tensor  # (B, K): which of the first K candidates are finished
+    live: Tensor  # (B, K): places of the candidates that go on, as hypotheses 0 … K - 1 of the next step
+    totals: Tensor  # (B, K): their sums; −∞ where there are fewer than K
 
 
 @dataclass(frozen=True)
@@ -91,14 +108,16 @@ class _Beam:
         forced = self.task.forced(self.symbols.shape[2])
         return None if forced is None else forced.repeat_interleave(self.totals.shape[1])
 
-    def candidates(self, flat_log_probs: Tensor, beam: int) -> _Candidates:
+    def candidates(self, flat_log_probs: Tensor, beam: int) -> Candidates:
         n_symbols = flat_log_probs.shape[-1]
         log_probs = flat_log_probs.unflatten(0, self.totals.shape)  # (B, W, V)
         totals, places = best_candidates(self.totals, log_probs, 2 * beam)
         symbol_log_probs = log_probs.flatten(1).gather(1, places)
-        return _Candidates(totals, symbol_log_probs, places // n_symbols, places % n_symbols)
+        return Candidates(totals, symbol_log_probs, places // n_symbols, places % n_symbols)
 
-    def advance(self, new: _Candidates, options: DecodingOptions, found: _Found) -> tuple[_Beam, Tensor]:
+    def advance(
+        self, new: Candidates, options: DecodingOptions, found: _Found, growth: list[Growth] | None
+    ) -> tuple[_Beam, Tensor]:
         """The beam one symbol later without sentences that are done, and the flat rows (B·W) that it comes from."""
         width, beam, length = self.totals.shape[1], options.beam, self.symbols.shape[2] + 1
         penalty = gnmt(length, options.length_penalty)
@@ -112,6 +131,8 @@ class _Beam:
         n_finished = self.n_finished + over.sum(1)
 
         totals, live = new.totals.masked_fill(ends, _NEVER).topk(beam)  # (B, K)
+        if growth is not None:
+            growth.append(Growth(self.task.numbers, new, over, live, totals))
         hope = self._best_possible(totals[:, 0], length, options.length_penalty)
         done = at_limit | (n_finished >= beam) | (finished[:, -1] >= hope)
         going = (~done).nonzero()[:, 0]
@@ -142,7 +163,7 @@ class _Found:
         self._length_penalty = length_penalty
         self._hypotheses: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
 
-    def add(self, beam: _Beam, new: _Candidates, over: Tensor) -> None:
+    def add(self, beam: _Beam, new: Candidates, over: Tensor) -> None:
         """Take the candidates (B, K) that are over."""
         sentence, at = over.nonzero(as_tuple=True)
         origin = new.origins[sentence, at]

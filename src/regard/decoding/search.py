@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from regard.decoding.beam import beam_search
+from regard.decoding.beam import Growth, beam_search
 from regard.decoding.constraints import constraints_of
 from regard.decoding.path import follow
 from regard.decoding.records import DecodingOptions, Hypothesis, Sampling, check_options
@@ -26,12 +26,13 @@ def decode(
     prefixes: Sequence[Sequence[int]] | None = None,
     max_symbols: int | None = None,
     device: torch.device | str = "cpu",
+    growth: list[Growth] | None = None,
 ) -> list[list[Hypothesis]]:
     """For each source its `n_best` hypotheses, best first, from the state before the first symbol.
 
     Of a source (ids without end symbol) only the length is needed, for the limit, and its ids as the key of its
     samples: the same sentence with the same seed draws the same, wherever it stands. `max_symbols` is a limit of
-    the model itself.
+    the model itself. `growth` collects the steps of a beam search, even of one hypothesis; a sample has none.
     """
     check_options(options)
     limits = [max(1, len(source) + options.extra_length) for source in sources]
@@ -41,10 +42,10 @@ def decode(
     if options.sampling is not None:
         return _sample(step, state, sources, task, options, options.sampling)
     constraints = constraints_of(options, end_id)
-    if options.beam == 1:
+    if options.beam == 1 and growth is None:
         found = follow(step, state, task, options.length_penalty, constraints=constraints)
         return [[hypothesis] for hypothesis in found]
-    return beam_search(step, state, task, options, constraints)
+    return beam_search(step, state, task, options, constraints, growth)
 
 
 def _sample(

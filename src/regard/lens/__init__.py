@@ -1,1 +1,38 @@
-"""Looking inside: text → trace → maps, pictures, page data."""
+"""Looking inside: text → trace → maps, pictures, page data.
+
+Names are resolved when first used: a picture of positions, or the page's files, need no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.lens.beam_tree import BeamTree as BeamTree
+    from regard.lens.change import Change as Change
+    from regard.lens.interventions import Head as Head
+    from regard.lens.interventions import Interventions as Interventions
+    from regard.lens.lens import Lens as Lens
+    from regard.lens.look import Look as Look
+    from regard.lens.sides import Side as Side
+
+_HOME = {
+    "BeamTree": "beam_tree",
+    "Change": "change",
+    "Head": "interventions",
+    "Interventions": "interventions",
+    "Lens": "lens",
+    "Look": "look",
+    "Side": "sides",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"regard.lens.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -202,7 +202,10 @@ class Transformer(nn.Module):
 
     def features(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
         """(B, S), (B, T) → (B, T, D): the decoder's output before the softmax's linear."""
-        memory = self.encode(src, trace)
+        return self.decode(self.encode(src, trace), tgt_in, trace)
+
+    def decode(self, memory: TransformerMemory, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
+        """z, (B, T) → (B, T, D): all positions at once, over a source that is encoded already."""
         y = self.target(tgt_in, trace=at(trace, "target"))
         for i, layer in enumerate(self.decoder):
             y = layer(y, memory, at(trace, f"decoder.{i}"))

@@ -127,15 +127,22 @@ class MultiHeadAttention(nn.Module):
         trace: Trace | None = None,
     ) -> Tensor:
         """Heads (B, H, T, K) over keys and values (B, H, S, K) → (B, T, D)."""
-        if trace is None and self.kind != "additive":
-            heads = fast_attention(q, memory.k, memory.v, self._scale, visible, causal)
-        else:
-            heads = self._attend_in_steps(q, memory, visible, causal, trace)
+        heads = self.look(q, memory, visible, causal, trace)
+        if trace is not None:
+            trace.record("heads", heads)
         joined = heads.transpose(1, 2).flatten(2)  # (B, T, D): the heads side by side
         out: Tensor = self.out(joined)
         return out
 
-    def _attend_in_steps(
+    def look(
+        self, q: Tensor, memory: KeyValues, visible: Tensor | None, causal: bool, trace: Trace | None = None
+    ) -> Tensor:
+        """(B, H, T, K): what each head brings back, before W_O mixes them."""
+        if trace is None and self.kind != "additive":
+            return fast_attention(q, memory.k, memory.v, self._scale, visible, causal)
+        return self._look_in_steps(q, memory, visible, causal, trace)
+
+    def _look_in_steps(
         self, q: Tensor, memory: KeyValues, visible: Tensor | None, causal: bool, trace: Trace | None
     ) -> Tensor:
         """The same computation as the paper writes it, each step where a trace can see it."""
@@ -147,15 +154,13 @@ class MultiHeadAttention(nn.Module):
             raw = dot_product_scores(q, memory.k)
         scaled = raw * self._scale
         weights = attention_weights(scaled, visible)  # (B, H, T, S)
-        heads = weights @ memory.v  # (B, H, T, K)
         if trace is not None:
-            found = {"q": q, "k": memory.k, "v": memory.v, "scores": raw, "scaled": scaled}
-            found |= {"weights": weights, "heads": heads}
+            found = {"q": q, "k": memory.k, "v": memory.v, "scores": raw, "scaled": scaled, "weights": weights}
             if visible is not None:
                 found["visible"] = visible
             for name, value in found.items():
                 trace.record(name, value)
-        return heads
+        return weights @ memory.v  # (B, H, T, K)
 
     @property
     def _scale(self) -> float:

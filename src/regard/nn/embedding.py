@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn.dropout import Dropout
-from regard.nn.positions import LearnedPositions, SinusoidalPositions
 from regard.nn.trace import Trace
 
 
@@ -25,9 +24,12 @@ class Embedding(nn.Embedding):
 
 
 class InputEmbedding(nn.Module):
-    """Dropout(embedding × √d_model + position): what the first layer sees."""
+    """Dropout(embedding × √d_model + position): what the first layer sees.
 
-    def __init__(self, embedding: Embedding, positions: SinusoidalPositions | LearnedPositions, dropout: float) -> None:
+    `positions` is any module that gives (T, D) for a number of positions and the first of them.
+    """
+
+    def __init__(self, embedding: Embedding, positions: nn.Module, dropout: float) -> None:
         super().__init__()
         self.embedding = embedding
         self.positions = positions
