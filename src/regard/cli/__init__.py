@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any, NoReturn
 
 # Threads that wait for each other should soon sleep, not spin on: an idle machine gains a little, a busy one trains
 # several times faster. GNU OpenMP reads this when torch is loaded, so it is said before anything is.
@@ -9,18 +10,40 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 
 def main() -> None:
-    """Run the command; a UserError is one line on stderr and exit code 2."""
+    """Run the command; what a person can mend is one line on stderr and exit code 2."""
+    import typer
+
     from regard.cli.app import app
     from regard.errors import UserError
 
+    usage_error = typer.BadParameter.__mro__[2]  # ClickException: of Typer's own copy of click, or of the system's
     try:
-        app()
+        code = app(standalone_mode=False, prog_name="regard")
     except UserError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(2)
+        _end(f"error: {error}")
+    except usage_error as error:
+        _end(_misused(error))
+    except typer.Abort:
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
         # whoever read our output has left: that is no error, and there is nobody to tell
         sys.stderr.close()
         sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _misused(error: Any) -> str:
+    """An argument that is missing, unknown or of the wrong kind; without any, the help was the answer."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return ""
+    message = " ".join(str(error.format_message()).split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "regard"
+    return f"error: {message[:1].lower()}{message[1:]}; hint: {command} --help"
+
+
+def _end(message: str) -> NoReturn:
+    sys.stderr.write(f"{message}\n" if message else "")
+    sys.exit(2)

@@ -57,6 +57,7 @@ def chart(title: str, lines: Sequence[Line], *, x_end: float, unit: str = "", no
     parts = [
         *(_y_tick(y, tick) for tick in y.ticks),
         *(_x_tick(x, tick) for tick in x.ticks),
+        '<text x="100%" y="100%" dx="32" dy="20">steps</text>',
         *(_stretched(line, x, y) for line in drawn),
         *(_dots(line, x, y) for line in drawn if line.dots),
         *_names(drawn, x, y),

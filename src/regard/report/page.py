@@ -79,7 +79,7 @@ def _header(story: RunStory, live: bool) -> str:
     figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>" for name, value in _figures(story).items())
     return (
         f'<header>\n<h1>{escape(story.name)}</h1>\n<p class="state {story.state}">{said}</p>\n{bar}'
-        f'<p>{escape(summary(story))}</p>\n<dl class="figures">{figures}</dl>\n</header>'
+        f'<p class="summary">{escape(summary(story))}</p>\n<dl class="figures">{figures}</dl>\n</header>'
     )
 
 
@@ -123,7 +123,7 @@ def _charts(story: RunStory) -> str:
     scores = [Line(name=name, points=points, colour=colour, dots=len(points) <= 100)
               for name, points, colour in (("BLEU", bleu, "two"), ("chrF++", chrf, "one"))]  # fmt: skip
     figures = (
-        chart("Loss", [training, validation], x_end=end, unit="by step", note=_NO_SMOOTHING),
+        chart("Loss", [training, validation], x_end=end, note=_NO_SMOOTHING),
         chart("BLEU and chrF++", scores, x_end=end, unit="validation, greedy"),
         chart("Learning rate", [Line(name="rate", points=rate, colour="ink")], x_end=end),
         chart("Speed", [Line(name="now", points=smooth(speed), raw=speed, colour="ink")], x_end=end,

@@ -101,4 +101,6 @@ def _facts(path: Path) -> dict[str, Any] | None:
         facts = read_json_file(path, _MAX_BYTES).get("facts")
     except (ArtifactError, OSError):
         return None
-    return bounded(facts) if isinstance(facts, dict) else None
+    if not isinstance(facts, dict):
+        return None
+    return bounded({name: value for name, value in facts.items() if name != "profiles"})  # those are for machines

@@ -24,7 +24,8 @@ small, th, figure p { font-size: .82rem; }
 .figures div { display: flex; flex-direction: column-reverse; }
 .figures dt { color: var(--soft); font-size: .85rem; }
 .figures dd { margin: 0; font-size: 1.6rem; line-height: 1.2; letter-spacing: -.01em; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 2rem 3.5rem; }
+.summary { max-width: none; }
+.charts { display: grid; margin-top: 3rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 2rem 3.5rem; }
 figure { margin: 0; min-width: 0; }
 figcaption { font-weight: 600; margin-bottom: .75rem; }
 .plot { padding: 4px 6.75rem 28px 2.9rem; }
