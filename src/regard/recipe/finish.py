@@ -12,6 +12,7 @@ from regard.engines.alignment import choose_alignment_head
 from regard.engines.convert import SUBDIRECTORY, convert, supports
 from regard.models import load_weights, named_weights
 from regard.recipe.card import model_card
+from regard.recipe.languages import LanguageFacts
 from regard.recipe.schema import Recipe
 from regard.text import TokenizerPair
 from regard.training import Progress, Training, average
@@ -19,17 +20,23 @@ from regard.training.loop import described, held_out, validate_all
 
 
 def finish(
-    training: Training, recipe: Recipe, tokenizers: TokenizerPair, progress: Progress, out: Path
+    training: Training,
+    recipe: Recipe,
+    tokenizers: TokenizerPair,
+    spoken: LanguageFacts,
+    progress: Progress,
+    out: Path,
 ) -> dict[str, Any]:
     """Write `out`, a model directory, and give what there is to say of it."""
     model, n_pairs = training.model, len(training.store)
     load_weights(model, product(training))
     found = validate_all(training, averaged=False)
-    facts = {
+    facts: dict[str, Any] = {
         "recipe": recipe.digest(),
         "steps": progress.step,
         "n_pairs": n_pairs,
         "max_length": recipe.text.max_length,
+        "languages": spoken.languages.to_facts(),
         "alignment_head": choose_alignment_head(model, (batch.to(training.device) for batch in held_out(training))),
         **{name: value for name, value in described(found).items() if name != "samples"},
     }
@@ -45,7 +52,7 @@ def finish(
         config=model.config,
         weights=named_weights(model),
         tokenizers=tokenizers,
-        facts=facts,
+        facts=facts | {"profiles": spoken.profiles},
         card=model_card(recipe, model.config, model.n_parameters, n_pairs, progress, found),
         more=add_ctranslate2,
     )

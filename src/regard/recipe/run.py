@@ -17,6 +17,7 @@ from regard.models import MODELS, Transformer, load_weights, named_weights
 from regard.recipe.choose import choose_batch, choose_length, choose_shape
 from regard.recipe.finish import finish
 from regard.recipe.judge import judge
+from regard.recipe.languages import LanguageFacts, language_facts
 from regard.recipe.prepare import Corpora, examine_all, make_stores, make_tokenizers, settle_data
 from regard.recipe.schema import Raw, Recipe, differences, merge, read_recipe
 from regard.recipe.watch import Watcher
@@ -45,6 +46,7 @@ class _Prepared:
 
     recipe: Recipe
     tokenizers: TokenizerPair
+    spoken: LanguageFacts
     train: TokenStore
     validation: TokenStore
 
@@ -153,7 +155,7 @@ def _encode(recipe: Recipe, out: Path, watcher: Watcher) -> _Prepared:
     else:
         tokenizers = make_tokenizers(out / "data" / "tokenizer", corpora, recipe.text, watcher.progress)
     train, validation = make_stores(out / "data", corpora, tokenizers, recipe.text.max_length, watcher.progress)
-    return _Prepared(recipe, tokenizers, train, validation)
+    return _Prepared(recipe, tokenizers, language_facts(corpora, recipe), train, validation)
 
 
 def _of_start(recipe: Recipe, asked: Raw) -> Raw:
@@ -262,6 +264,6 @@ def _run(
     check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
     with stop:
         progress = fit(training, report, stop, spent_seconds)
-    facts = finish(training, prepared.recipe, prepared.tokenizers, progress, out / "model")
+    facts = finish(training, prepared.recipe, prepared.tokenizers, prepared.spoken, progress, out / "model")
     report("finished", flush=True, path=str(out), elapsed_seconds=progress.elapsed_seconds, **facts)
     return out / "model"

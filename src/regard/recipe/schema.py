@@ -14,10 +14,20 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from regard.errors import DataError, RecipeError
 from regard.models import PRESETS, TransformerConfig
 from regard.text import Corpus
+from regard.text.languages import is_code
 from regard.training import TrainingConfig
 
 Raw = dict[str, Any]  # a recipe, or part of one, as TOML has it
 FullPath = Annotated[Path, AfterValidator(Path.absolute)]
+
+
+def _a_language(code: str) -> str:
+    if not is_code(code):
+        raise ValueError("is not the code of a language, as de, pt-BR or zh-Hans")
+    return code
+
+
+Language = Annotated[str, AfterValidator(_a_language)]
 
 
 class CorpusConfig(BaseModel, frozen=True, extra="forbid"):
@@ -60,6 +70,8 @@ class TextConfig(BaseModel, frozen=True, extra="forbid"):
     vocabulary: int | None = Field(default=None, ge=270, le=1_000_000)  # a side, or both; unset: from the corpus
     sampling: float = Field(default=0.0, ge=0, le=1)  # BPE-dropout, or the exponent of unigram sampling; 0 is off
     max_length: int = Field(default=256, ge=1)  # sub-words; longer pairs are left out
+    source_language: Language | None = None  # unset: by the names of the files, as train.en
+    target_language: Language | None = None  # unset: the tags of the corpora, or by the names of the files
 
 
 class ModelConfig(TransformerConfig, frozen=True, extra="forbid"):

@@ -22,11 +22,12 @@ _FIRST_WORDS = {
 # Everything that is not here is taken to be written in Latin letters.
 _USED_BY = {
     "Arabic": "ar ckb fa ks ps sd ug ur", "Armenian": "hy", "Bengali": "as bn", "Burmese": "my",
-    "Cyrillic": "ab av ba be bg ce cv kk kv ky mk mn os ru rus sah sr tg tt uk ukr", "Devanagari": "bho hi mai mr ne sa",
-    "Ethiopic": "am ti", "Georgian": "ka", "Greek": "el", "Gujarati": "gu", "Gurmukhi": "pa",
-    "Han": "cmn ja jpn yue zh zho", "Hangul": "ko kor", "Hebrew": "he yi", "Kana": "ja jpn", "Kannada": "kn",
-    "Khmer": "km", "Lao": "lo", "Latin": "sr", "Malayalam": "ml", "Oriya": "or", "Sinhala": "si", "Syllabics": "cr iu oj",
-    "Tamil": "ta", "Telugu": "te", "Thaana": "dv", "Thai": "th", "Tibetan": "bo dz", "Tifinagh": "kab", "Yi": "ii",
+    "Cyrillic": "ab av ba be bg ce cv kk kv ky mk mn os ru rus sah sr tg tt uk ukr",
+    "Devanagari": "bho hi mai mr ne sa", "Ethiopic": "am ti", "Georgian": "ka", "Greek": "el", "Gujarati": "gu",
+    "Gurmukhi": "pa", "Han": "cmn ja jpn yue zh zho", "Hangul": "ko kor", "Hebrew": "he yi", "Kana": "ja jpn",
+    "Kannada": "kn", "Khmer": "km", "Lao": "lo", "Latin": "kab sr", "Malayalam": "ml", "Oriya": "or", "Sinhala": "si",
+    "Syllabics": "cr iu oj", "Tamil": "ta", "Telugu": "te", "Thaana": "dv", "Thai": "th", "Tibetan": "bo dz",
+    "Tifinagh": "kab", "Yi": "ii",
 }  # fmt: skip
 _BY_TAG = {
     "Cyrl": "Cyrillic", "Latn": "Latin", "Arab": "Arabic", "Hans": "Han", "Hant": "Han", "Deva": "Devanagari",
@@ -38,8 +39,7 @@ def scripts_of_language(code: str) -> frozenset[str]:
     primary, *rest = code.replace("_", "-").split("-")
     if tagged := [_BY_TAG[one] for one in rest if one in _BY_TAG]:
         return frozenset(tagged)
-    found = frozenset(script for script, codes in _USED_BY.items() if primary in codes.split())
-    return found | {"Latin"} if primary == "kab" else found or frozenset({"Latin"})
+    return frozenset(script for script, codes in _USED_BY.items() if primary in codes.split()) or frozenset({"Latin"})
 
 
 def scripts_of_text(text: str) -> Counter[str]:
