@@ -1,0 +1,66 @@
+// Where the blocks of Figure 1 lie: tall, as in the paper, or as a strip of two lines for a narrow screen.
+
+const TALL = {
+  width: 336,
+  block: 128,
+  x: { encoder: 26, decoder: 182 },
+  height: { pieces: 20, embedding: 24, position: 20, norm: 13, self: 26, cross: 26, feed_forward: 24, add: 13, add_norm: 15, linear: 22, softmax: 24, output: 20 },
+  gap: 5,
+  layerGap: 15,
+};
+
+function squeezed(nLayers) {
+  if (nLayers <= 4) return 1;
+  return nLayers <= 6 ? 0.8 : 0.68;
+}
+
+/** {width, height, boxes: id → {x, y, w, h}, frames: id → box} from the bottom up. */
+export function tallLayout(blocks, nLayers) {
+  const shrink = squeezed(nLayers);
+  const boxes = new Map();
+  const tops = { encoder: 0, decoder: 0 };
+  const starts = {};
+  for (const block of blocks) {
+    const x = TALL.x[block.stack];
+    if (block.kind === "layer") {
+      const from = starts[`${block.stack}.${block.layer}`];
+      boxes.set(block.id, { x: x - 7, w: TALL.block + 14, from: from - 5, to: tops[block.stack] - TALL.gap * shrink + 6 });
+      tops[block.stack] += (TALL.layerGap - TALL.gap) * shrink + 2;
+      continue;
+    }
+    const key = `${block.stack}.${block.layer}`;
+    if (block.layer !== undefined && !(key in starts)) {
+      if (block.layer === 0) tops[block.stack] += 6;
+      starts[key] = tops[block.stack];
+    }
+    const h = Math.round(TALL.height[block.kind] * (block.layer === undefined ? 1 : shrink));
+    boxes.set(block.id, { x, w: TALL.block, from: tops[block.stack], to: tops[block.stack] + h });
+    tops[block.stack] += h + TALL.gap * (block.layer === undefined ? 1.4 : shrink);
+  }
+  const height = Math.round(Math.max(tops.encoder + 24, tops.decoder)) + 4;
+  for (const [id, { x, w, from, to }] of boxes) boxes.set(id, { x, w, y: height - 2 - to, h: to - from });
+  return { kind: "tall", width: TALL.width, height, boxes };
+}
+
+const STRIP = { pieces: 26, embedding: 26, position: 20, self: 28, cross: 28, feed_forward: 24, linear: 0, softmax: 40, output: 30 };
+
+/** Two lines, the encoder above; normalisation and addition are left to the blocks that they belong to. */
+export function stripLayout(blocks) {
+  const boxes = new Map();
+  const ends = { encoder: 2, decoder: 2 };
+  const y = { encoder: 15, decoder: 71 };
+  let layerStart = 0;
+  for (const block of blocks) {
+    if (block.kind === "layer") {
+      boxes.set(block.id, { x: layerStart - 3, y: y[block.stack] - 14, w: ends[block.stack] - 2 - layerStart + 6, h: 44 });
+      ends[block.stack] += 6;
+      continue;
+    }
+    const w = STRIP[block.kind];
+    if (!w) continue;
+    if (block.kind === "self") layerStart = ends[block.stack] += 3;
+    boxes.set(block.id, { x: ends[block.stack], y: y[block.stack], w, h: 26 });
+    ends[block.stack] += w + 2;
+  }
+  return { kind: "strip", width: Math.max(ends.encoder + 12, ends.decoder), height: 102, boxes };
+}
