@@ -32,7 +32,7 @@ function both({ before, after, of_before: now }) {
   const texts = [before, after].map(({ words }) => words.map(({ text }) => text));
   const [lost, gained] = changedWords(...texts);
   const same = before.text === after.text;
-  const verdict = make("p", { class: "verdict", role: "status" }, ...verdictOf(before, now, same, gained.filter(Boolean).length));
+  const verdict = make("p", { class: "verdict", role: "status" }, ...verdictOf(before, now, same, Math.max(...[lost, gained].map((one) => one.filter(Boolean).length))));
   return [
     make("div", { class: "halves" }, side(t("try.before"), before.words, lost, before.log_probability), side(t("try.after"), after.words, gained, after.log_probability)),
     verdict,
@@ -74,7 +74,7 @@ function wordByWord(before, now) {
     return make("li", { title: said }, make("span", { class: "unseen" }, said), make("span", { "aria-hidden": "true", dir: "auto", class: "name" }, text), shareBar("was", probability), shareBar("is", after));
   });
   const label = t("try.words");
-  return make("figure", { class: "bars" }, make("figcaption", {}, label), make("ul", { "aria-label": label }, ...items));
+  return make("figure", { class: "bars" }, make("figcaption", {}, label, make("span", { class: "was" }, t("try.was")), make("span", { class: "is" }, t("try.is"))), make("ul", { "aria-label": label }, ...items));
 }
 
 function shareBar(kind, share) {

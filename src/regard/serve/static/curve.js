@@ -17,6 +17,7 @@ export class Curve {
   #series = [];
   #options;
   #steps = []; // every step at which something was measured
+  #last = 0; // where the axis ends; the same for all curves of a run
   #at = null; // the step under the cursor; null for the last
   #cursor = null;
   #x = null;
@@ -35,8 +36,9 @@ export class Curve {
     new ResizeObserver(() => this.#draw()).observe(this.element);
   }
 
-  /** series: [{ name: key of a text or a name, kind: "train" | "validation" | …, points: [[step, value]] }] */
-  show(series) {
+  /** series: [{ name: key of a text or a name, kind: "train" | "validation" | …, points: [[step, value]] }] up to the last step. */
+  show(series, last) {
+    this.#last = last;
     this.#series = series.map((one) => ({ ...one, points: one.points.filter(([, value]) => Number.isFinite(value)) })).filter(({ points }) => points.length);
     this.#steps = [...new Set(this.#series.flatMap(({ points }) => points.map(([step]) => step)))].sort((a, b) => a - b);
     this.element.hidden = !this.#steps.length;
@@ -46,11 +48,11 @@ export class Curve {
   #draw() {
     const width = this.element.clientWidth;
     if (!width || !this.#steps.length) return;
-    this.#title.textContent = t(this.#options.title);
     const values = this.#series.flatMap(({ points }) => points.map(([, value]) => value));
-    const log = Boolean(this.#options.log) && Math.max(...values) > 30 * Math.min(...values) && Math.min(...values) > 0;
+    const log = Boolean(this.#options.log) && Math.max(...values) > 5 * Math.min(...values) && Math.min(...values) > 0;
+    this.#title.textContent = t(this.#options.title) + (log ? ` (${t("training.log")})` : "");
     const [low, high] = rangeOf(values, { zero: this.#options.zero, log });
-    this.#x = scale(this.#steps[0], this.#steps.at(-1), EDGE.left, width - EDGE.right);
+    this.#x = scale(0, this.#last, EDGE.left, width - EDGE.right);
     this.#y = scale(low, high, HEIGHT - EDGE.bottom, EDGE.top, log);
     this.#plot.setAttribute("width", width);
     this.#plot.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
@@ -65,7 +67,7 @@ export class Curve {
     const floor = HEIGHT - EDGE.bottom;
     const across = ticks.map((value) => draw("line", { x1: EDGE.left, x2: right, y1: this.#y(value), y2: this.#y(value), class: "grid" }));
     const beside = ticks.map((value) => draw("text", { x: EDGE.left - 8, y: this.#y(value), "text-anchor": "end", "dominant-baseline": "central" }, this.#options.write(value, true)));
-    const steps = ticksOf(this.#steps[0], this.#steps.at(-1), width / 110);
+    const steps = ticksOf(0, this.#last, width / 110);
     const below = steps.map((step) => draw("text", { x: this.#x(step), y: floor + 16, "text-anchor": this.#x(step) > right - 20 ? "end" : "middle" }, step.toLocaleString(state.language)));
     return [...across, draw("line", { x1: EDGE.left, x2: right, y1: floor, y2: floor, class: "axis" }), ...beside, ...below];
   }

@@ -22,6 +22,7 @@ export class Sheet {
   #shown = []; // what stands in the translation, line by line
   #plain = new WeakMap(); // a chosen alternative → what stands for it
   #tools = {};
+  #again = () => {}; // marks the word that is pointed at, for when its partners become known
   #speaking = 0;
   #onReading;
 
@@ -68,6 +69,7 @@ export class Sheet {
     this.#alternatives.show(this.#result.lines, state.chosen);
     this.#showTools();
     this.#showRemarks();
+    this.#again();
   }
 
   #chosenOf(line, place) {
@@ -101,11 +103,13 @@ export class Sheet {
   }
 
   #fromTarget(line, word) {
+    this.#again = () => this.#fromTarget(line, word);
     if (word === null) return this.#mark(0, [], []);
     this.#mark(line, this.#sourcesOf(line, word), [word]);
   }
 
   #fromSource(line, word) {
+    this.#again = () => this.#fromSource(line, word);
     if (word === null) return this.#mark(0, [], []);
     const targets = this.#alignmentOf(line).filter(([source]) => source === word).map(([, target]) => target);
     this.#mark(line, [word], targets);
@@ -145,8 +149,8 @@ export class Sheet {
     tools.alternatives.setAttribute("aria-controls", "alternatives");
     tools.time = make("span", { class: "time" });
     tools.said = make("span", { class: "said", role: "status" });
-    byId("source-foot").append(tools.clear);
-    byId("target-foot").append(tools.time, tools.alternatives, tools.copy, tools.share, tools.said);
+    byId("source-foot").prepend(tools.clear);
+    byId("target-foot").prepend(tools.time, tools.alternatives, tools.copy, tools.share, tools.said);
   }
 
   async #copied(button, text, key) {

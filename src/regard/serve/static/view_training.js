@@ -25,7 +25,7 @@ export class TrainingView {
       loss: new Curve({ title: "training.loss", write: short, zero: true }),
       quality: new Curve({ title: "training.quality", write: (value, axis) => number(value, axis ? 0 : 1), zero: true }),
       perplexity: new Curve({ title: "training.perplexity", write: (value, axis) => number(value, axis && value >= 10 ? 0 : 2), log: true }),
-      rate: new Curve({ title: "training.rate", write: (value) => (value ? value.toPrecision(2) : "0"), zero: true }),
+      rate: new Curve({ title: "training.rate", write: (value) => String(Number(value.toPrecision(2))), zero: true }),
     };
     this.#body = make("div", { class: "story" }, this.#head, make("div", { class: "curves" }, ...Object.values(this.#curves).map((one) => one.element)), this.#samples);
     element.append(this.#said, this.#body);
@@ -62,12 +62,13 @@ export class TrainingView {
     this.#say("");
     const { steps, validations } = story;
     const line = (rows, name, kind, key) => ({ name, kind, points: rows.map((row) => [row.step, row[key]]) });
+    const last = Math.max(1, ...[steps, validations].map((rows) => rows.at(-1)?.step ?? 1));
     this.#head.replaceChildren(...headOf(story).map((text) => make("span", {}, text)));
     this.#head.dataset.state = story.state;
-    this.#curves.loss.show([line(steps, "training.train", "train", "loss"), line(validations, "training.validation", "validation", "loss")]);
-    this.#curves.quality.show([line(validations, "BLEU", "validation", "bleu"), line(validations, "chrF", "second", "chrf")]);
-    this.#curves.perplexity.show([line(steps, "training.train", "train", "perplexity"), line(validations, "training.validation", "validation", "perplexity")]);
-    this.#curves.rate.show([line(steps, "training.rate", "train", "rate")]);
+    this.#curves.loss.show([line(steps, "training.train", "train", "loss"), line(validations, "training.validation", "validation", "loss")], last);
+    this.#curves.quality.show([line(validations, "BLEU", "validation", "bleu"), line(validations, "chrF", "second", "chrf")], last);
+    this.#curves.perplexity.show([line(steps, "training.train", "train", "perplexity"), line(validations, "training.validation", "validation", "perplexity")], last);
+    this.#curves.rate.show([line(steps, "training.rate", "train", "rate")], last);
     this.#samples.replaceChildren(...samplesOf(story.samples ?? []), ...findingsOf(story.findings ?? null));
   }
 

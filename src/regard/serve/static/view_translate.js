@@ -1,6 +1,6 @@
-// Translate: the panes are the sheet itself; here is what explains them.
+// Translate: the panes are the sheet itself; here is what explains them, and a first sentence for who has none.
 
-import { make } from "./dom.js";
+import { byId, make } from "./dom.js";
 import { ask } from "./service.js";
 import { change, model, onChange, state } from "./state.js";
 import { onLanguage, t } from "./texts.js";
@@ -14,7 +14,9 @@ export class TranslateView {
     const scale = make("span", { class: "scale", "aria-hidden": "true" }, ...[0, 0.25, 0.5, 0.75, 1].map(patch));
     const legend = make("p", { class: "legend" }, make("span", { class: "unseen", "data-text": "legend" }, t("legend")));
     legend.append(make("span", { "data-text": "legend.sure" }, t("legend.sure")), scale, make("span", { "data-text": "legend.unsure" }, t("legend.unsure")));
-    element.append(this.#reading, legend, this.#example);
+    byId("source-foot").append(this.#reading);
+    byId("target-foot").append(legend);
+    element.append(this.#example);
     this.read(null);
     onLanguage(() => this.read(null));
     onChange(["text", "model", "view", "language", "models"], () => this.#offer());

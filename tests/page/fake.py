@@ -1,0 +1,124 @@
+"""A server that answers as the service does, and can be slow, refuse, want a key, go away and come back."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from .answers import Json, heads_answer, look_answer, model, story_answer, translate_answer
+
+STATIC = Path(str(files("regard"))) / "serve" / "static"
+STAGE = Path(str(files("regard"))) / "lens" / "stage"
+POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+class Fake:
+    """The server and everything that can be wrong with it; `asked` holds every question with its body."""
+
+    def __init__(self) -> None:
+        self.models = [model("fake", "en", "de")]
+        self.key: str | None = None
+        self.delay_seconds = 0.0
+        self.refusals: dict[str, tuple[int, Json]] = {}  # path → status and error
+        self.story = (100, "finished")
+        self.asked: list[tuple[str, Json]] = []
+        self._port = 0
+        self._server: ThreadingHTTPServer | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/"
+
+    def start(self) -> None:
+        """Listen; on the port of the last time, for a page that waits for us."""
+        fake = self
+
+        class Handler(_Handler):
+            owner = fake
+
+        ThreadingHTTPServer.daemon_threads = True
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
+        self._port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Go away."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def n_asked(self, path: str) -> int:
+        return sum(one == path for one, _ in self.asked)
+
+    def answer(self, path: str, body: Json) -> tuple[int, Json]:
+        """Status and JSON."""
+        if path in self.refusals:
+            status, error = self.refusals[path]
+            return status, {"error": {"request_id": "1", **error}}
+        if path == "/v1/models":
+            return 200, {"models": self.models}
+        if path == "/v1/translate":
+            return 200, translate_answer(body)
+        if path == "/v1/look":
+            return 200, look_answer(body)
+        if path == "/v1/heads":
+            return 200, heads_answer()
+        if path == "/v1/training":
+            return 200, story_answer(*self.story)
+        return 404, {"error": {"code": "not_found", "message": "nothing here", "request_id": "1"}}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: Fake
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        if path == "/livez":
+            self._json(200, {"status": "ok"})
+        elif path == "/" or path.startswith("/static/"):
+            self._file(path)
+        else:
+            self._question(path, {})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._question(urlsplit(self.path).path, body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def _question(self, path: str, body: Json) -> None:
+        owner = self.owner
+        owner.asked.append((path, body))
+        if owner.key is not None and self.headers.get("Authorization") != f"Bearer {owner.key}":
+            error = {"code": "unauthorized", "message": "a key, please", "request_id": "1"}
+            self._json(401, {"error": error})
+            return
+        time.sleep(owner.delay_seconds)
+        self._json(*owner.answer(path, body))
+
+    def _file(self, path: str) -> None:
+        name = path.removeprefix("/static/") if path != "/" else "index.html"
+        file = STAGE / name.removeprefix("stage/") if name.startswith("stage/") else STATIC / name
+        if file.is_file():
+            self._send(200, file.read_bytes(), KINDS[file.suffix])
+        else:
+            self._json(404, {})
+
+    def _json(self, status: int, answer: Json) -> None:
+        self._send(status, json.dumps(answer).encode(), "application/json")
+
+    def _send(self, status: int, content: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Security-Policy", POLICY)
+        self.end_headers()
+        self.wfile.write(content)

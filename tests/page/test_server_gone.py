@@ -1,0 +1,50 @@
+"""The server goes away and comes back, wants a key, is busy: the page says so and goes on by itself."""
+
+from playwright.sync_api import expect
+
+from .conftest import Visit
+from .fake import Fake
+
+
+def test_the_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(visit: Visit, fake: Fake) -> None:
+    page = visit(fake.url, text="one", may_say="ERR_CONNECTION_REFUSED")
+    expect(page.locator("#words")).to_have_text("eno")
+    fake.stop()
+    page.locator("#sentence").fill("two")
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+    expect(page.locator("#words")).to_have_text("eno")
+    page.locator("#sentence").fill("three")
+    fake.start()
+    expect(page.locator("#words")).to_have_text("eerht")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_a_key_is_asked_for_once(visit: Visit, fake: Fake) -> None:
+    fake.key = "sesame"
+    page = visit(fake.url, text="one", may_say="401")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Key").fill("wrong")
+    dialog.get_by_role("button", name="Use it").click()
+    expect(dialog).to_contain_text("not accepted")
+    dialog.get_by_label("Key").fill("sesame")
+    page.keyboard.press("Enter")
+    expect(page.locator("#words")).to_have_text("eno")
+    page.locator("#sentence").fill("two")
+    expect(page.locator("#words")).to_have_text("owt")
+    expect(dialog).to_have_count(0)
+
+
+def test_without_a_key_it_says_what_is_missing(visit: Visit, fake: Fake) -> None:
+    fake.key = "sesame"
+    page = visit(fake.url, text="one", may_say="401")
+    page.keyboard.press("Escape")
+    expect(page.locator("#remarks")).to_contain_text("wants a key")
+
+
+def test_a_busy_server_is_asked_again(visit: Visit, fake: Fake) -> None:
+    fake.refusals["/v1/translate"] = (429, {"code": "busy", "message": "later"})
+    page = visit(fake.url, text="one", may_say="429")
+    page.wait_for_timeout(400)
+    assert fake.n_asked("/v1/translate") >= 1
+    fake.refusals.clear()
+    expect(page.locator("#words")).to_have_text("eno")
