@@ -71,7 +71,8 @@ class Sentence:
     def _build(self, part: Sequence[Token]) -> str:
         """The tree of tags; every start has its end (the caller has seen to that)."""
         texts: list[str] = []
-        length, path = 0, (self._root,)
+        length = 0
+        path: tuple[_Node, ...] = (self._root,)
         for token in part:
             if token.kind == "text":
                 texts.append(unescape(token.raw))
