@@ -81,7 +81,7 @@ def test_a_directory_is_a_model_and_a_file_is_not(folder: Path, monkeypatch: pyt
     Path("run").mkdir()
     asked = []
 
-    def translate(path: Path, test_set: object, beam: int, engine: str) -> list[str]:
+    def translate(path: Path, test_set: object, beam: int, engine: str, target: str | None) -> list[str]:
         asked.append((str(path), beam, engine))
         return GOOD
 

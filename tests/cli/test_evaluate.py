@@ -37,8 +37,8 @@ class FakeTranslator:
         cls.asked |= {"path": path, "engine": engine}
         return cls()
 
-    def translate(self, lines: list[str], *, options: object) -> list[FakeTranslation]:
-        self.asked |= {"lines": lines, "options": options}
+    def translate(self, lines: list[str], *, options: object, target: str | None) -> list[FakeTranslation]:
+        self.asked |= {"lines": lines, "options": options, "target": target}
         return [FakeTranslation(line) for line in OUTPUT]
 
     def __enter__(self) -> "FakeTranslator":
@@ -102,7 +102,32 @@ def test_a_run_translates_the_source_and_is_scored(folder: Path, translator: typ
     assert result.stdout == runner.invoke(app, ["--output", "out", "--reference", "ref"]).stdout
     assert translator.asked["engine"] == "torch"
     assert translator.asked["options"].beam == 2  # type: ignore[attr-defined]
+    assert translator.asked["target"] is None
     assert Path("kept").read_text() == Path("out").read_text()
+
+
+def test_a_model_of_several_languages_is_told_which(folder: Path, translator: type[FakeTranslator]) -> None:
+    result = runner.invoke(app, ["run", "--source", "src", "--reference", "ref", "--target", "de"])
+    assert result.exit_code == 0, result.output
+    assert translator.asked["target"] == "de"
+
+
+def test_many_lines_are_translated_in_windows_and_none_is_lost(
+    folder: Path, translator: type[FakeTranslator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows: list[int] = []
+
+    def echo(self: object, lines: list[str], **_: object) -> list[FakeTranslation]:
+        windows.append(len(lines))
+        return [FakeTranslation(line) for line in lines]
+
+    monkeypatch.setattr(translator, "translate", echo)
+    lines = "".join(f"Satz Nummer {i} steht hier.\n" for i in range(1_203))
+    Path("many").write_text(lines)
+    args = ["run", "--source", "many", "--reference", "many", "--save-output", "kept"]
+    assert runner.invoke(app, args).exit_code == 0
+    assert Path("kept").read_text() == lines
+    assert len(windows) > 1
 
 
 def test_several_references_raise_the_score(folder: Path) -> None:

@@ -13,6 +13,7 @@ from regard.cli.evaluate import (
     Engine,
     Lowercase,
     Reference,
+    Target,
     Tokenize,
     aligned,
     check_destination,
@@ -40,6 +41,7 @@ def compare(
     source: Annotated[Path | None, typer.Option(metavar="FILE", help="What was, or is to be, translated.")] = None,
     beam: Beam = 4,
     engine: Engine = "auto",
+    target: Target = None,
     lowercase: Lowercase = False,
     tokenize: Tokenize = "13a",
     most: Annotated[int, typer.Option(metavar="N", min=0, help="Sentences to show where each side is better.")] = 3,
@@ -55,7 +57,7 @@ def compare(
     check_tokenizer(tokenize)
     check_destination(html)
     test_set = read_test_set(reference, source)
-    outputs_a, outputs_b = (outputs_of(path, test_set, beam=beam, engine=engine) for path in (a, b))
+    outputs_a, outputs_b = (outputs_of(path, test_set, beam=beam, engine=engine, target=target) for path in (a, b))
     warn_if_tokenized(outputs_a + outputs_b)
     comparison = compare_outputs(
         outputs_a,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from regard.evaluate import Scores, TestSet
 
 _TOKENIZED_SHARE = 0.5
+_WINDOW_LINES = 500  # sorted and translated together; the bar moves in between
 _INVISIBLE = ("Cc", "Zl", "Zp")
 
 EngineName = Literal["auto", "ctranslate2", "torch"]
@@ -22,6 +23,7 @@ Reference = Annotated[
 ]
 Beam = Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step; 1 is greedy.")]
 Engine = Annotated[EngineName, typer.Option(help="What computes.")]
+Target = Annotated[str | None, typer.Option(metavar="LANG", help="Of a model with several languages.")]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")]
 Tokenize = Annotated[
     str, typer.Option(metavar="NAME", help="Words for BLEU: 13a, intl, char, zh, ja-mecab or ko-mecab.")
@@ -38,6 +40,7 @@ def evaluate(
     ] = None,
     beam: Beam = 4,
     engine: Engine = "auto",
+    target: Target = None,
     lowercase: Lowercase = False,
     tokenize: Tokenize = "13a",
     worst: Annotated[int, typer.Option(metavar="N", min=0, help="Show the N sentences with the lowest chrF++.")] = 0,
@@ -57,7 +60,7 @@ def evaluate(
     if output is not None:
         outputs = test_set.read_outputs(output)
     else:
-        outputs = _translate(run or Path(), test_set, beam, engine)
+        outputs = _translate(run or Path(), test_set, beam, engine, target)
     if save_output is not None:
         _save(save_output, outputs)
     warn_if_tokenized(outputs)
@@ -69,10 +72,12 @@ def evaluate(
         _show(scores, test_set, outputs, worst)
 
 
-def outputs_of(path: Path, test_set: "TestSet", *, beam: int, engine: EngineName) -> list[str]:
+def outputs_of(
+    path: Path, test_set: "TestSet", *, beam: int, engine: EngineName, target: str | None = None
+) -> list[str]:
     """What the model in a directory makes of the sources, or the lines of an output file."""
     if path.is_dir():
-        return _translate(path, test_set, beam, engine)
+        return _translate(path, test_set, beam, engine, target)
     return test_set.read_outputs(path)
 
 
@@ -82,15 +87,21 @@ def check_destination(path: Path | None) -> None:
         raise UserError(f"{path} can not be written", hint="give the name of a file in a directory that is there")
 
 
-def _translate(path: Path, test_set: "TestSet", beam: int, engine: EngineName) -> list[str]:
+def _translate(path: Path, test_set: "TestSet", beam: int, engine: EngineName, target: str | None) -> list[str]:
     if test_set.sources is None:
         raise UserError(f"{path} is a model: it needs something to translate", hint="give --source FILE")
+    from regard.cli.translate_progress import line_bar
     from regard.decoding.records import DecodingOptions
     from regard.translator import Translator
 
-    sys.stderr.write(f"translating {len(test_set.sources):,} lines with {path}\n")
-    with Translator.load(path, engine=engine) as translator:
-        return [one.text for one in translator.translate(test_set.sources, options=DecodingOptions(beam=beam))]
+    sources, options, outputs = test_set.sources, DecodingOptions(beam=beam), []
+    sys.stderr.write(f"translating {len(sources):,} lines with {path}\n")
+    with Translator.load(path, engine=engine) as translator, line_bar(len(sources)) as show:
+        for start in range(0, len(sources), _WINDOW_LINES):
+            window = sources[start : start + _WINDOW_LINES]
+            outputs += [one.text for one in translator.translate(window, options=options, target=target)]
+            show(len(window))
+    return outputs
 
 
 def warn_if_tokenized(outputs: list[str]) -> None:

@@ -15,12 +15,22 @@ def progress(source: Path | None, done: int) -> Iterator[Callable[[int], None]]:
     if source is None or not sys.stderr.isatty() or source.stat().st_size < _WORTH_A_BAR_BYTES:
         yield lambda n_lines: None
         return
+    with line_bar(_count_lines(source), done) as show:
+        yield show
+
+
+@contextmanager
+def line_bar(total: int | None, done: int = 0) -> Iterator[Callable[[int], None]]:
+    """A bar that goes again; nothing where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda n_lines: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("translating"), BarColumn(), MofNCompleteColumn(), TextColumn("lines"), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("translating", total=_count_lines(source), completed=done)
+        task = bar.add_task("translating", total=total, completed=done)
         yield lambda n_lines: bar.advance(task, n_lines)
 
 
