@@ -3,11 +3,12 @@
 B batch, T queries, S keys, D d_model, H heads, K d_k
 """
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from regard.nn.masks import causal_visible
 from regard.nn.state import KeyValues
@@ -169,4 +170,21 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, projected: Tensor, n: int) -> tuple[Tensor, ...]:
         """(B, T, n·D) → n tensors of (B, H, T, K), laid out for the products that follow."""
         split: Tensor = projected.unflatten(-1, (n, self.n_heads, self.d_k))  # (B, T, n, H, K)
+        return _Apart.apply(split)  # type: ignore[no-untyped-call, no-any-return]
+
+
+class _Apart(torch.autograd.Function):
+    """(B, T, n, H, K) → n tensors of (B, H, T, K); the gradients find their way back with one copy each."""
+
+    @staticmethod
+    def forward(ctx: Any, split: Tensor) -> tuple[Tensor, ...]:
         return split.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        b, h, t, k = gradients[0].shape
+        joined = gradients[0].new_empty(b, t, len(gradients), h, k)
+        for place, gradient in enumerate(gradients):
+            joined[:, :, place].copy_(gradient.transpose(1, 2))
+        return joined

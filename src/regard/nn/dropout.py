@@ -10,15 +10,14 @@ from torch import Tensor, nn
 
 
 def keep_mask(like: Tensor, p: float) -> Tensor:
-    """Shaped like `like`: 0 with probability p, else 1 / (1 - p). Drawn from torch's generator."""
+    """Shaped like `like`: 0 with probability p, else 1. Drawn from torch's generator."""
     n = like.numel()
     words = torch.empty((n + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
     draws = words.view(torch.int16)[:n].view(like.shape)  # uniform over -32,768 … 32,767
     threshold = min(round(p * 65_536), 65_535) - 32_768  # 65,536 would wrap around, and keep everything
     # contiguous even where `like` is not, so that the draw does not depend on memory layout
     keep = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    torch.ge(draws, threshold, out=keep)
-    return keep.mul_(1 / (1 - p))
+    return torch.ge(draws, threshold, out=keep)
 
 
 class Dropout(nn.Module):
@@ -33,13 +32,19 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        return x * keep_mask(x, self.p) if x.device.type == "cpu" else F.dropout(x, self.p)
+        return x * keep_mask(x, self.p).mul_(self._scale) if x.device.type == "cpu" else F.dropout(x, self.p)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + Dropout(y), in one pass over memory: the residual connection."""
         if not self.training or self.p == 0:
             return x + y
-        return torch.addcmul(x, y, keep_mask(y, self.p)) if y.device.type == "cpu" else x + F.dropout(y, self.p)
+        if y.device.type != "cpu":
+            return x + F.dropout(y, self.p)
+        return torch.addcmul(x, y, keep_mask(y, self.p), value=self._scale)
+
+    @property
+    def _scale(self) -> float:
+        return 1 / (1 - self.p)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
