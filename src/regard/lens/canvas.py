@@ -23,8 +23,9 @@ from regard.lens.fonts import OWN_FONT, Coverage
 
 DOTS_PER_INCH = 160
 POINTS_PER_INCH = 72
-INK, SOFT, LINE, HIDDEN, GROUND = "#1f2328", "#5c6370", "#d5d2ca", "#efeeea", "#ffffff"
-ACCENT, OTHER_ACCENT = "#1a4fa8", "#b4500f"
+# as on the page, in light
+INK, SOFT, LINE, HIDDEN, GROUND = "#1c1d21", "#5d606b", "#d9dbe1", "#eeeff2", "#ffffff"
+ACCENT, OTHER_ACCENT = "#2450d8", "#a3420b"
 WEIGHTS = LinearSegmentedColormap.from_list("weights", [GROUND, ACCENT])
 SIGNED = LinearSegmentedColormap.from_list("signed", [OTHER_ACCENT, GROUND, ACCENT])
 MARGIN = 0.25

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from numpy.typing import NDArray
 
-from regard.lens.canvas import HIDDEN, INK, MARGIN, POINTS_PER_INCH, SOFT, WEIGHTS, Heading, Pen, Picture, Sheet
+from regard.lens.canvas import GROUND, HIDDEN, INK, MARGIN, POINTS_PER_INCH, SOFT, WEIGHTS, Heading, Pen, Picture, Sheet
 from regard.lens.fonts import cover
 
 Matrix = NDArray[np.floating]
@@ -124,5 +124,5 @@ def _write_values(axes: Axes, weights: Matrix, pen: Pen, size: float) -> None:
     for (row, column), weight in np.ndenumerate(weights):
         if weight >= 0.005:
             written = f"{weight:.2f}".lstrip("0") if weight < 0.995 else "1"
-            colour = "#ffffff" if weight > 0.55 else (INK if weight >= 0.1 else SOFT)
+            colour = GROUND if weight > 0.65 else (INK if weight >= 0.1 else SOFT)
             axes.text(column, row, written, ha="center", va="center", **pen.style(size, colour))

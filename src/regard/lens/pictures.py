@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from regard.lens.canvas import Picture
+    from regard.lens.heads import HeadsTable
     from regard.lens.interventions import Attention, Head
     from regard.lens.look import Level, Look
 
@@ -63,6 +64,14 @@ def draw_positions(table: NDArray[np.floating], title: str, subtitle: str = "") 
     from regard.lens.waves import draw_waves
 
     return draw_waves(table, title, subtitle)
+
+
+def draw_heads_table(table: HeadsTable, name: str) -> Picture:
+    """What each head is worth over a corpus; `name` is the model's."""
+    check_matplotlib()
+    from regard.lens.heads_grid import draw_grid
+
+    return draw_grid(table, name)
 
 
 def name_of(head: Head) -> str:
