@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.lens.beam_tree import BeamTree as BeamTree
     from regard.lens.change import Change as Change
+    from regard.lens.heads import HeadsTable as HeadsTable
     from regard.lens.interventions import Head as Head
     from regard.lens.interventions import Interventions as Interventions
     from regard.lens.lens import Lens as Lens
@@ -19,6 +20,7 @@ _HOME = {
     "BeamTree": "beam_tree",
     "Change": "change",
     "Head": "interventions",
+    "HeadsTable": "heads",
     "Interventions": "interventions",
     "Lens": "lens",
     "Look": "look",

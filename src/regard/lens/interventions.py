@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from regard.errors import UserError
-from regard.models.transformer import TransformerConfig
+
+if TYPE_CHECKING:
+    from regard.models.transformer import TransformerConfig
 
 Attention = Literal["encoder", "decoder", "cross"]
 Positions = Literal["normal", "shuffled", "none"]

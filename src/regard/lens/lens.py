@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -17,8 +18,10 @@ from regard.errors import UserError
 from regard.lens.altered import altered
 from regard.lens.beam_tree import output_ids, tree_of
 from regard.lens.change import Change, Version, version_of
+from regard.lens.heads import HeadsTable, Progress, measure_heads
 from regard.lens.interventions import UNCHANGED, Interventions, check_interventions
 from regard.lens.look import Look, Model, Target, steps_of
+from regard.lens.pairs import Pairs
 from regard.lens.search import find
 from regard.lens.sides import side_of
 from regard.models.transformer import Transformer
@@ -98,6 +101,23 @@ class Lens:
         check_interventions(interventions, self.loaded.config)
         changed = altered(self._model, interventions, len(ids) + 1)
         return self._change(changed, ids, self._version(self._find(changed, ids, beam, interventions)), None, beam)
+
+    def heads(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        without: bool = True,
+        bleu: bool = False,
+        target: str | None = None,
+        progress: Progress | None = None,
+    ) -> HeadsTable:
+        """Every head over pairs of sentences: where it looks, and (`without`) how much is lost when it is off.
+
+        `bleu` also translates everything anew without each head, which is slow. `progress(done, total)` is told
+        how far it is.
+        """
+        known = Pairs.of(self.loaded.tokenizers, pairs, self.max_length, target)
+        return measure_heads(self.loaded, known, without=without, bleu=bleu, progress=progress)
 
     def _change(
         self, changed: Transformer, ids: list[int], after: Version, given: list[int] | None, beam: int

@@ -1,0 +1,60 @@
+"""Pairs of sentences that heads are measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.data import Batch
+from regard.data.batch import collate
+from regard.engines.torch_engine import batches_by_length
+from regard.errors import UserError
+from regard.text import TokenizerPair, normalise
+
+_MAX_TOKENS_PER_BATCH = 2048
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What a model can take of the pairs that were given, as ids and as texts."""
+
+    ids: tuple[tuple[list[int], list[int]], ...]
+    references: tuple[str, ...]
+    begin_id: int
+    end_id: int
+
+    @classmethod
+    def of(
+        cls, tokenizers: TokenizerPair, pairs: Sequence[tuple[str, str]], max_length: int, target: str | None
+    ) -> Pairs:
+        """Blank pairs and those that are too long are left out."""
+        texts = [(normalise(source), normalise(reference)) for source, reference in pairs]
+        sources = tokenizers.source.encode_many([source for source, _ in texts], tag=target)
+        targets = tokenizers.target.encode_many([reference for _, reference in texts])
+        kept = [i for i, text in enumerate(texts) if all(text) and max(len(sources[i]), len(targets[i])) <= max_length]
+        if not kept:
+            raise UserError(
+                "there is no pair of sentences to measure heads on",
+                hint=f"of {len(pairs)} given, all are blank or longer than {max_length} pieces",
+            )
+        ids, references = ((sources[i], targets[i]) for i in kept), (texts[i][1] for i in kept)
+        return cls(tuple(ids), tuple(references), tokenizers.target.bos_id, tokenizers.target.eos_id)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def batches(self, pad_id: int) -> list[Batch]:
+        """Pairs of like length together; `indices` are their places here."""
+        lengths = [max(len(source), len(target)) + 1 for source, target in self.ids]
+        return [
+            collate(
+                [self.ids[i] for i in numbers],
+                pad_id=pad_id,
+                bos_id=self.begin_id,
+                eos_id=self.end_id,
+                indices=np.array(numbers),
+            )
+            for numbers in batches_by_length(lengths, _MAX_TOKENS_PER_BATCH)
+        ]
