@@ -123,7 +123,7 @@ def _statistics(reading: Reading, source: Tokenizer, target: Tokenizer) -> dict[
 
     sources, inputs, outputs = sides(source, batch.src), sides(target, batch.tgt_in), sides(target, batch.tgt_out)
     ends, begins = batch.src == source.eos_id, batch.tgt_in == target.bos_id
-    places = {
+    looks = {
         "encoder": (sources, sources, ends),
         "decoder": (inputs, inputs, begins),
         "cross": (outputs, sources, ends),
