@@ -4,9 +4,10 @@ import io
 
 import pytest
 
-from regard.cli.display import TrainingDisplay, duration
+from regard.cli.display import TrainingDisplay
 from regard.cli.train import parse_time
 from regard.errors import RecipeError
+from regard.report.words import duration
 
 
 @pytest.mark.parametrize(

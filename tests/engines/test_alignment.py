@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.data import Batch, collate
-from regard.engines.alignment import choose_alignment_head, link, measure_heads
+from regard.engines.alignment import choose_alignment_head, describe_heads, link, measure_heads
 from regard.models import Transformer, TransformerConfig
 from regard.nn import Trace
 
@@ -71,11 +71,15 @@ def test_links_are_the_dictionary() -> None:
 def test_the_head_that_looks_at_the_partner_wins_over_sharper_ones() -> None:
     batches, _ = make_batches(200)
     model: Any = Planted()
-    chosen = choose_alignment_head(model, batches)
+    chosen = choose_alignment_head(measure_heads(model, batches))
     assert (chosen["layer"], chosen["head"]) == (1, 2)
     assert 0.7 <= chosen["agreement"] < 0.8
     assert 0.7 <= chosen["sharpness"] < 0.8
     assert chosen["n_links"] > 500
+    said = describe_heads(model, batches)
+    assert said["alignment_head"] == chosen
+    assert [len(row) for row in said["cross_heads"]["agreement"]] == [3, 3]
+    assert said["cross_heads"]["agreement"][1][2] == round(chosen["agreement"], 3)
 
 
 def test_looking_one_symbol_back_does_not_count() -> None:
@@ -104,8 +108,8 @@ def test_any_model_gets_a_head_and_is_left_as_it_was() -> None:
     torch.manual_seed(1)
     model = Transformer(config, 200, 200).train()
     batches, _ = make_batches(20)
-    chosen = choose_alignment_head(model, batches)
-    assert chosen == choose_alignment_head(model, batches)
+    chosen = choose_alignment_head(measure_heads(model, batches))
+    assert chosen == choose_alignment_head(measure_heads(model, batches))
     assert chosen["layer"] in range(2)
     assert chosen["head"] in range(4)
     assert model.training
@@ -114,4 +118,4 @@ def test_any_model_gets_a_head_and_is_left_as_it_was() -> None:
 def test_without_any_link_the_sharpest_head_is_taken() -> None:
     model: Any = Planted()
     batches = [collate([([], [])], pad_id=0, bos_id=2, eos_id=3)]
-    assert choose_alignment_head(model, batches)["n_links"] == 0
+    assert choose_alignment_head(measure_heads(model, batches))["n_links"] == 0

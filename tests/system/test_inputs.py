@@ -66,13 +66,13 @@ def test_progress_is_plain_lines_on_stderr_and_nothing_on_stdout(regard: Any, te
     assert said[5:8] == ["text", "model", "training"]
     assert re.search(r"^step 1/4  loss \d+\.\d+  perplexity \d+\.\d+  [\d,]+ tokens/s", done.stderr, re.MULTILINE)
     assert len(re.findall(r"validation: loss \d", done.stderr)) == 2
-    assert done.stderr.splitlines()[-1] == "the model is in run/model"
+    assert done.stderr.splitlines()[-2:] == ["the model is in run/model", "its story is in run/report.html"]
 
 
 def test_a_run_directory_has_what_it_should(inline: Inline, text: Any, arguments: Arguments, tmp_path: Path) -> None:
     assert inline(*arguments(text, "run", FEW)).returncode == 0
     names = {entry.name for entry in (tmp_path / "run").iterdir()}
-    assert names == {".lock", "recipe.toml", "journal.jsonl", "data", "checkpoints", "model"}
+    assert names == {".lock", "recipe.toml", "journal.jsonl", "data", "checkpoints", "model", "report.html"}
     assert {entry.name for entry in (tmp_path / "run" / "model").iterdir()} >= {
         "config.json", "model.safetensors", "tokenizer.model", "manifest.json", "README.md",
     }  # fmt: skip

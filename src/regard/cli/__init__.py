@@ -16,7 +16,8 @@ def main() -> None:
     from regard.cli.app import app
     from regard.errors import UserError
 
-    usage_error = typer.BadParameter.__mro__[2]  # ClickException: of Typer's own copy of click, or of the system's
+    # ClickException: of Typer's own copy of click, or of the system's
+    usage_error: type[Exception] = typer.BadParameter.__mro__[2]
     try:
         code = app(standalone_mode=False, prog_name="regard")
     except UserError as error:

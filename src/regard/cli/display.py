@@ -11,19 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from regard.recipe import Watcher
+from regard.report.words import duration
 
 _PLAIN_EVERY_SECONDS = 10.0
-
-
-def duration(seconds: float) -> str:
-    """How a person says it: 42 s, 12 min, 3 h 20 min, 2 d 4 h."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
 class TrainingDisplay(Watcher):
@@ -98,6 +88,9 @@ class TrainingDisplay(Watcher):
             f"training  {plan['steps']:,} steps ({epochs:.1f} epochs) of {plan['seconds_a_step']:.2f} s on the "
             f"{plan['device']}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
         )
+
+    def _on_report(self, path: str, **_: Any) -> None:
+        self.say(f"report    {path}: open it in a browser, it reloads itself until the training ends")
 
     def _on_skipped(self, checkpoint: str, reason: str, **_: Any) -> None:
         self.say(f"skipped {checkpoint}: {reason}")

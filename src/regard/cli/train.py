@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,6 +24,9 @@ def train(
     ] = None,
     target: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Their translations, line by line.")] = None,
     tsv: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Or both: source, a tab, target.")] = None,
+    corpus: Annotated[
+        Literal["street"] | None, typer.Option(help="Or the built-in text: 40,000 pairs, English to German.")
+    ] = None,
     valid_source: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Validation set (default: some pairs are held out).")
     ] = None,
@@ -43,6 +46,9 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in DIR; an error if there is none.")
     ] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Keep DIR/report.html up to date from the start, not only at the end.")
+    ] = False,
 ) -> None:
     """Train a model. Without a recipe, everything that is not said is chosen from the text and the machine.
 
@@ -57,12 +63,15 @@ def train(
     asked = merge(
         read_recipe(recipe) if recipe is not None else {},
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
+        _street(out, alone=not (source or target or tsv or valid_source or valid_target)) if corpus == "street" else {},
         {"start_from": str(start_from)} if start_from is not None else {},
         {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
         *(parse_setting(one) for one in setting or []),
     )
     if "train" not in asked.get("data", {}) and not (out / "recipe.toml").exists():
-        raise RecipeError("there is no text to train on", hint="give --source FILE --target FILE, or --tsv FILE")
+        raise RecipeError(
+            "there is no text to train on", hint="give --source FILE --target FILE, --tsv FILE, or --corpus street"
+        )
     with TrainingDisplay(sys.stderr) as display:
         try:
             run(
@@ -72,10 +81,13 @@ def train(
                 device=device,
                 watcher=display,
                 spent_seconds=perf_counter() - _STARTED_AT,
+                live_report=report,
             )
         except TrainingStopped as stopped:
             display.say(f"stopped after step {stopped.step}, and saved; the same command goes on from there")
             raise typer.Exit(128 + stopped.signal_number) from stopped
+        if (page := out / "report.html").exists():
+            display.say(f"its story is in {page}")
 
 
 def parse_time(text: str) -> float:
@@ -101,3 +113,21 @@ def _data(
     if valid_source is not None:
         data["validation"] = [{"source": str(valid_source), "target": str(valid_target)}]
     return {"data": data} if data else {}
+
+
+def _street(out: Path, alone: bool) -> "Raw":
+    """The street corpus in the run's own `data/`, written there once; the same seed gives the same text again."""
+    from regard.demo.first_run import SEED
+    from regard.demo.street import split, write
+    from regard.recipe import require_run_directory
+
+    if not alone:
+        raise RecipeError("--corpus street has its own text", hint="give either it, or files of your own")
+    require_run_directory(out)
+    text = out / "data" / "street"
+    if not (text / "unseen.de").exists():  # the last file that is written
+        write(text, split(SEED))
+    train, validation = (
+        [{"source": str(text / f"{name}.en"), "target": str(text / f"{name}.de")}] for name in ("train", "validation")
+    )
+    return {"data": {"train": train, "validation": validation}}

@@ -31,12 +31,20 @@ class HeadScores(NamedTuple):
     n_links: int
 
 
-def choose_alignment_head(model: Transformer, batches: Iterable[Batch]) -> dict[str, Any]:
-    """The head to read alignments from: its layer, its number, and what was measured of it.
+def describe_heads(model: Transformer, batches: Iterable[Batch]) -> dict[str, Any]:
+    """A model's facts: the head to read alignments from, and what was measured of all of them.
 
     A thousand or two held-out pairs are enough.
     """
-    agreement, sharpness, n_links = measure_heads(model, list(batches))
+    scores = measure_heads(model, list(batches))
+    rows = {"agreement": scores.agreement, "sharpness": scores.sharpness}
+    measured = {name: [[round(value, 3) for value in row] for row in table.tolist()] for name, table in rows.items()}
+    return {"alignment_head": choose_alignment_head(scores), "cross_heads": measured}
+
+
+def choose_alignment_head(scores: HeadScores) -> dict[str, Any]:
+    """The head to read alignments from: its layer, its number, and what was measured of it."""
+    agreement, sharpness, n_links = scores
     # without a single link (a handful of pairs) the sharpest head is the best guess
     best = int((agreement if n_links else sharpness).argmax())
     layer, head = divmod(best, agreement.shape[1])

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from regard.artifact import LoadedModel, save_model
-from regard.engines.alignment import choose_alignment_head
+from regard.engines.alignment import describe_heads
 from regard.engines.convert import SUBDIRECTORY, convert, supports
 from regard.models import load_weights, named_weights
 from regard.recipe.card import model_card
@@ -37,7 +37,8 @@ def finish(
         "n_pairs": n_pairs,
         "max_length": recipe.text.max_length,
         "languages": spoken.languages.to_facts(),
-        "alignment_head": choose_alignment_head(model, (batch.to(training.device) for batch in held_out(training))),
+        "n_parameters": model.n_parameters,
+        **describe_heads(model, (batch.to(training.device) for batch in held_out(training))),
         **{name: value for name, value in described(found).items() if name != "samples"},
     }
     loaded = LoadedModel(recipe.model.architecture, model.config, model.to("cpu").eval(), tokenizers, facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +21,8 @@ from regard.recipe.judge import judge
 from regard.recipe.languages import LanguageFacts, language_facts
 from regard.recipe.prepare import Corpora, examine_all, make_stores, make_tokenizers, settle_data
 from regard.recipe.schema import Raw, Recipe, differences, merge, read_recipe
-from regard.recipe.watch import Watcher
+from regard.recipe.watch import Remembering, Watcher
+from regard.report import LiveReport, is_out_of_date
 from regard.text import Tokenizer, TokenizerPair
 from regard.training import (
     Checkpoints,
@@ -60,12 +62,13 @@ def train(
     watcher: Watcher | None = None,
     stop: Stop | None = None,
     spent_seconds: float = 0.0,
+    live_report: bool = False,
 ) -> Path:
     """Train what the recipe says into the run directory `out`, and give the model directory.
 
     `choose` fills in what the recipe does not say from the corpus, the machine's speed and the budget; otherwise the
     paper's values stand. Called again with the same values it goes on where it was, bit for bit. `spent_seconds` went
-    before this call, and count into the budget.
+    before this call, and count into the budget. `report.html` is written at the end; with `live_report`, all along.
     """
     started_at = perf_counter() - spent_seconds
     out, watcher = Path(out), watcher or Watcher()
@@ -76,28 +79,50 @@ def train(
         remove_debris(out)
         stored = _stored_recipe(out, asked)
         if stored is not None and (done := _finished(out, stored)) is not None:
+            if is_out_of_date(out):  # its trainer was killed after the last step
+                _page(out, watcher).close()
             watcher.event("already-finished", path=str(out), **done.facts)
             return out / "model"
+        early = Remembering(watcher)
         if stored is None:
             check_writable(out, 0)
-            prepared = _prepare(asked, out, choose, on, watcher, started_at)
+            prepared = _prepare(asked, out, choose, on, early, started_at)
         else:
             prepared = _encode(stored, out, watcher)
-        with Journal(out / "journal.jsonl") as journal:
+        with Journal(out / "journal.jsonl") as journal, closing(_page(out, watcher, live_report)) as page:
+
+            def record(event: str, flush: bool = False, **fields: Any) -> None:
+                journal.record(event, flush=flush, **fields)
+                page.event(event, **fields)
 
             def report(event: str, flush: bool = False, **fields: Any) -> None:
-                journal.record(event, flush=flush, **fields)
+                record(event, flush, **fields)
                 watcher.event(event, **fields)
 
+            for event, fields in early.events:
+                record(event, **fields)
+            if live_report:
+                page.begin()
+                watcher.event("report", path=str(page.path))
             return _run(prepared, out, on, report, stop or Stop(), perf_counter() - started_at)
+
+
+def _page(out: Path, watcher: Watcher, live: bool = False) -> LiveReport:
+    return LiveReport(out, live=live, warn=lambda message: watcher.event("warning", message=message))
+
+
+def require_run_directory(out: Path) -> None:
+    """Refuse a directory that has things in it and is not a run: a training writes into its own place only."""
+    if out.is_dir() and not (out / "recipe.toml").exists():
+        strangers = sorted(entry.name for entry in out.iterdir() if entry.name not in {".lock", "data"})
+        if strangers:
+            raise RunError(f"{out} is not empty and not a run: it has {strangers[0]}", hint="choose another directory")
 
 
 def _stored_recipe(out: Path, asked: Raw) -> Recipe | None:
     """The recipe that this directory is a run of, if it is one; what was asked must agree with it."""
+    require_run_directory(out)
     if not (out / "recipe.toml").exists():
-        strangers = sorted(entry.name for entry in out.iterdir() if entry.name not in {".lock", "data"})
-        if strangers:
-            raise RunError(f"{out} is not empty and not a run: it has {strangers[0]}", hint="choose another directory")
         return None
     stored = Recipe.build(read_recipe(out / "recipe.toml"))
     changed = differences(stored.raw(), Recipe.build(merge(stored.raw(), asked)).raw())

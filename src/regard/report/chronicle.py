@@ -137,15 +137,15 @@ class Chronicle:
         findings = report.get("findings")
         for finding in findings if isinstance(findings, list | tuple) else []:
             if isinstance(finding, dict) and len(self._findings) < MAX_FINDINGS:
-                self._findings.append({"corpus": source["name"], **bounded(finding)})
+                self._findings.append({"corpus": source["name"], **bounded_values(finding)})
 
     def _on_plan(self, event: Event) -> None:
-        self._plan = bounded({name: value for name, value in event.items() if name not in ("event", "at")})
+        self._plan = bounded_values({name: value for name, value in event.items() if name not in ("event", "at")})
         self._n_steps = _whole(event.get("steps")) or self._n_steps
 
     def _on_finished(self, event: Event) -> None:
         self.finished = True
-        self._facts = bounded({name: value for name, value in event.items() if name not in _NOT_FACTS})
+        self._facts = bounded_values({name: value for name, value in event.items() if name not in _NOT_FACTS})
 
     def _on_refit(self, event: Event) -> None:
         steps, was = _whole(event.get("steps")), _whole(event.get("was"))
@@ -209,15 +209,19 @@ def _short(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "…"
 
 
-def bounded(value: Any) -> Any:
-    """JSON's values, as far as they are of a reasonable size."""
+def bounded_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON's values, as far as they are of a reasonable size, and without numbers that are none."""
+    return {str(name): _bounded(value) for name, value in list(values.items())[:50]}
+
+
+def _bounded(value: Any) -> Any:
     match value:
         case str():
             return _short(value)
         case dict():
-            return {str(key): bounded(inner) for key, inner in list(value.items())[:50]}
+            return bounded_values(value)
         case list() | tuple():
-            return [bounded(inner) for inner in value[:20]]
+            return [_bounded(inner) for inner in value[:20]]
         case float():
             return number(value)
     return value

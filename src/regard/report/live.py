@@ -41,36 +41,42 @@ class LiveReport:
 
     def __init__(self, run: Path, *, live: bool, warn: Callable[[str], None]) -> None:
         self._reader = RunReader(run)
-        self._path = run / REPORT_NAME
+        self.path = self._reader.directory / REPORT_NAME
         self._live, self._warn = live, warn
         self._chronicle = self._reader.chronicle()  # of the run so far, when it is gone on with
         self._next_at = float("-inf")
         self._failed = False
 
+    def begin(self) -> None:
+        """The first page."""
+        self._write("running")
+
     def event(self, event: str, **fields: Any) -> None:
+        """Take it in, and show it when it is time."""
         self._chronicle.add({"event": event, "at": datetime.now(UTC).isoformat(timespec="milliseconds"), **fields})
         if not self._live:
             return
-        if event == "validation":
+        if event == "validation":  # there is something to see: not later than a second after the last page
             self._next_at -= REFRESH_SECONDS - _SOONEST_SECONDS
-        if event in ("step", "validation", "plan") and perf_counter() >= self._next_at:
+        if event in ("step", "validation") and perf_counter() >= self._next_at:
             self._write("running")
 
     def close(self) -> None:
         """The last page; the run has finished, or was stopped."""
-        self._write("finished" if self._chronicle.finished else "stopped")
+        self._write("stopped")
 
     def _write(self, state: State) -> None:
         started_at = perf_counter()
         try:
-            data = _encoded(report_page(self._reader.told(self._chronicle, state), reloads=True))
+            story = self._reader.told(self._chronicle, state)
+            data = _encoded(report_page(story, reloads=self._live))
             if state == "running":
-                _replace(self._path, data)
+                _replace(self.path, data)
             else:
-                write_file(self._path, data)
+                write_file(self.path, data)
         except Exception as error:  # hours of training are worth more than their picture
             if not self._failed:
-                self._warn(f"{error}; the training goes on without its report")
+                self._warn(f"no report: {getattr(error, 'message', error)}; the training is not touched by this")
             self._failed = True
         now = perf_counter()
         self._next_at = now + max(REFRESH_SECONDS, (now - started_at) / _LARGEST_SHARE)

@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.durable import is_held, open_regular_file, read_json_file, read_regular_file
 from regard.errors import ArtifactError, RunError
-from regard.report.chronicle import Chronicle, bounded
+from regard.report.chronicle import Chronicle, bounded_values
 from regard.report.story import RunStory, State
 
 _MAX_BYTES = 1_000_000
@@ -34,13 +34,18 @@ class RunReader:
     def read(self) -> RunStory:
         return self.told(self.chronicle(), None)
 
-    def told(self, chronicle: Chronicle, state: State | None) -> RunStory:
-        """A chronicle's story, with what else lies in the directory; whoever does not know the state asks the lock."""
+    def told(self, chronicle: Chronicle, unfinished: State | None) -> RunStory:
+        """A chronicle's story, with what else lies in the directory.
+
+        `unfinished` is the state of a run that has no model yet; whoever does not know it leaves that to the lock.
+        """
         raw = _bytes_of(self.directory / "recipe.toml")
         facts = _facts(self.directory / "model" / "config.json")
-        if state is None:
-            made = facts is not None and facts.get("recipe") == hashlib.sha256(raw).hexdigest()
-            state = "finished" if chronicle.finished or made else "running" if is_held(self.directory) else "stopped"
+        made = facts is not None and facts.get("recipe") == hashlib.sha256(raw).hexdigest()
+        if chronicle.finished or made:
+            state: State = "finished"
+        else:
+            state = unfinished or ("running" if is_held(self.directory) else "stopped")
         return chronicle.story(name=self.directory.absolute().name, state=state, recipe=_parsed(raw), facts=facts)
 
     def chronicle(self) -> Chronicle:
@@ -103,4 +108,6 @@ def _facts(path: Path) -> dict[str, Any] | None:
         return None
     if not isinstance(facts, dict):
         return None
-    return bounded({name: value for name, value in facts.items() if name != "profiles"})  # those are for machines
+    return bounded_values(
+        {name: value for name, value in facts.items() if name != "profiles"}
+    )  # those are for machines

@@ -25,7 +25,8 @@ small, th, figure p { font-size: .82rem; }
 .figures dt { color: var(--soft); font-size: .85rem; }
 .figures dd { margin: 0; font-size: 1.6rem; line-height: 1.2; letter-spacing: -.01em; }
 .summary { max-width: none; }
-.charts { display: grid; margin-top: 3rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 2rem 3.5rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 2rem 3.5rem;
+  margin-top: 3rem; }
 figure { margin: 0; min-width: 0; }
 figcaption { font-weight: 600; margin-bottom: .75rem; }
 .plot { padding: 4px 6.75rem 28px 2.9rem; }
