@@ -218,6 +218,9 @@ def story_answer(step: int, state: str) -> Json:
         "state": state,
         "recipe": {"training": {"steps": 200}},
         "plan": None,
+        "n_steps": 200,
+        "corpora": [],
+        "notes": [],
         "steps": steps,
         "validations": validations,
         "samples": [

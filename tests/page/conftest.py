@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from regard.serve.app import create_app
+from regard.serve.models import load_models
+from regard.serve.service import Service
 
 from .fake import Fake
 
+GOLDEN = Path(__file__).parent.parent / "golden"
 Visit = Callable[..., Page]
 
 
@@ -26,6 +36,38 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run directory around the stored model, with a short journal."""
+    directory = tmp_path_factory.mktemp("page") / "digits"
+    shutil.copytree(GOLDEN / "model", directory / "model")
+    directory.joinpath("recipe.toml").write_text("[training]\nsteps = 40\n")
+    steps = [
+        {"event": "step", "step": n, "steps": 40, "rate": n / 1e4, "loss": 5 - n / 10, "nll": 4 - n / 10}
+        | {"n_tokens": 100, "tokens_per_second": 900.0, "elapsed_seconds": n / 2}
+        for n in range(1, 41)
+    ]
+    sample = {"source": "7 4 7", "reference": "seven four seven", "translation": "seven four four"}
+    scores = {"loss": 1.5, "perplexity": 4.48, "accuracy": 0.7, "bleu": 12.3, "chrf": 34.5, "samples": [sample]}
+    events = [*steps, {"event": "validation", "step": 40, **scores}, {"event": "finished"}]
+    directory.joinpath("journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def service(run: Path) -> Iterator[str]:
+    """The real service: the stored model alone, and with its run. Its address."""
+    app = create_app(Service(load_models([GOLDEN / "model", run], n_engines=1)))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(timeout=20)
 
 
 @pytest.fixture

@@ -42,8 +42,10 @@ class Fake:
         class Handler(_Handler):
             owner = fake
 
-        ThreadingHTTPServer.daemon_threads = True
-        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 128  # a page asks for all its files at once
+
+        self._server = Server(("127.0.0.1", self._port), Handler)
         self._port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -98,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         owner = self.owner
         owner.asked.append((path, body))
         if owner.key is not None and self.headers.get("Authorization") != f"Bearer {owner.key}":
-            error = {"code": "unauthorized", "message": "a key, please", "request_id": "1"}
+            error = {"code": "key", "message": "a key, please", "request_id": "1"}
             self._json(401, {"error": error})
             return
         time.sleep(owner.delay_seconds)

@@ -24,7 +24,7 @@ export class BeforeAfter {
 function alone(look) {
   const words = look.target.text.split(/\s+/).filter(Boolean).map((text) => ({ text }));
   const before = side(t("try.before"), words, [], look.log_probability);
-  const after = make("div", { class: "half" }, make("h2", {}, t("try.after")), make("p", { class: "hint" }, t("try.nothing")));
+  const after = make("div", { class: "half" }, make("h2", {}, t("try.after")), make("p", { class: "note" }, t("try.nothing")));
   return [make("div", { class: "halves" }, before, after)];
 }
 
@@ -48,7 +48,7 @@ function side(title, words, changed, logProbability) {
     if (probability !== undefined) one.style.setProperty("--doubt", doubt(probability));
     text.append(one, " ");
   });
-  return make("div", { class: "half" }, make("h2", {}, title), text, make("p", { class: "figure" }, `${t("try.logp")} `, make("b", {}, number(logProbability, 2))));
+  return make("div", { class: "half" }, make("h2", {}, title), text, make("p", { class: "logp" }, `${t("try.logp")} `, make("b", {}, number(logProbability, 2))));
 }
 
 function verdictOf(before, now, same, nChanged) {
@@ -74,7 +74,7 @@ function wordByWord(before, now) {
     return make("li", { title: said }, make("span", { class: "unseen" }, said), make("span", { "aria-hidden": "true", dir: "auto", class: "name" }, text), shareBar("was", probability), shareBar("is", after));
   });
   const label = t("try.words");
-  return make("figure", { class: "bars" }, make("figcaption", {}, label, make("span", { class: "was" }, t("try.was")), make("span", { class: "is" }, t("try.is"))), make("ul", { "aria-label": label }, ...items));
+  return make("figure", { class: "likely" }, make("figcaption", {}, label, make("span", { class: "was" }, t("try.was")), make("span", { class: "is" }, t("try.is"))), make("ul", { "aria-label": label }, ...items));
 }
 
 function shareBar(kind, share) {

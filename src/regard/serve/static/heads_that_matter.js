@@ -10,8 +10,8 @@ const PATIENCE = 200;
 
 export class HeadsThatMatter {
   element = make("div", { class: "matter" });
-  #button = make("button", { class: "link", onclick: () => this.#toggle() });
-  #said = make("p", { class: "hint", role: "status" });
+  #button = make("button", { class: "textlink", onclick: () => this.#toggle() });
+  #said = make("p", { class: "note", role: "status" });
   #onColours;
   #found = null; // { heads, n_sentences } of the model that is in use
   #shown = false;

@@ -1,9 +1,9 @@
 // The page, put together.
 
 import { start as startAddress } from "./address.js";
-import { byId } from "./dom.js";
+import { byId, make } from "./dom.js";
 import { settle, start as startPairs } from "./pairs.js";
-import { ask, onThere, watch } from "./service.js";
+import { ask, onServer, watch } from "./service.js";
 import { Sheet } from "./sheet.js";
 import { start as startShell } from "./shell.js";
 import { change, state } from "./state.js";
@@ -31,12 +31,14 @@ async function meet() {
     change({ models });
     const { model, source, target } = settle(state);
     change({ model, source, target });
+    byId("remarks").replaceChildren();
   } catch (error) {
-    byId("remarks").textContent = t("refused", error.code, error.message);
+    const again = make("button", { class: "textlink", onclick: meet }, t("again"));
+    byId("remarks").replaceChildren(make("p", { class: "wrong" }, t("refused", error.code, error.message), " ", again));
   }
 }
 
-onThere((there) => there && meet());
+onServer((now) => now === "there" && meet());
 meet();
 watch();
-if (!matchMedia("(pointer: coarse)").matches) byId("sentence").focus({ preventScroll: true });
+if (state.view === "translate" && !matchMedia("(pointer: coarse)").matches) byId("sentence").focus({ preventScroll: true });

@@ -63,7 +63,7 @@ function arrow(now) {
   const back = state.models.find((one) => one.source === state.target && one.targets.includes(now.source));
   if (!back) return make("span", { "aria-hidden": "true" }, "→");
   const swap = () => {
-    const text = byId("words").innerText.replace(/\n\n/g, "\n").trim();
+    const text = [...byId("words").children].map((line) => line.textContent).join("\n");
     change({ ...settle({ source: back.source, target: now.source }), text, chosen: {}, line: 0 }, { step: true });
   };
   return make("button", { class: "quiet", id: "pair-swap", "aria-label": t("pair.swap"), title: t("pair.swap"), onclick: swap }, "⇄");

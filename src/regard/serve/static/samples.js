@@ -11,7 +11,7 @@ const MOST = 6; // translations of a sentence that stand there at once; the othe
 export function samplesOf(samples) {
   if (!samples.length) return [];
   const list = samples.map(({ source, reference, translations }) => make("div", { class: "sample" }, ...rowsOf(source, reference, translations)));
-  return [make("section", {}, make("h2", {}, t("training.samples")), make("p", { class: "hint" }, t("training.samples.how")), ...list)];
+  return [make("section", {}, make("h2", {}, t("training.samples")), make("p", { class: "note" }, t("training.samples.how")), ...list)];
 }
 
 function rowsOf(source, reference, translations) {
@@ -32,15 +32,16 @@ function marked(text, reference) {
   return words.flatMap((word, place) => [make(changed[place] ? "mark" : "span", {}, word), " "]);
 }
 
-/** The section of the data doctor's findings; nothing when the doctor was not asked. */
-export function findingsOf(findings) {
-  if (findings === null) return [];
+/** The section of the data doctor's findings; nothing when the doctor did not examine any corpus. */
+export function findingsOf({ findings = [], corpora = [] }) {
+  if (!findings.length && !corpora.length) return [];
   const title = make("h2", {}, t("training.findings"));
-  if (!findings.length) return [make("section", {}, title, make("p", { class: "hint" }, t("training.healthy")))];
+  if (!findings.length) return [make("section", {}, title, make("p", { class: "note" }, t("training.healthy")))];
   return [make("section", {}, title, make("ul", { class: "findings" }, ...findings.map(finding)))];
 }
 
 function finding({ severity, message, advice, lines }) {
-  const where = lines?.length ? make("p", { class: "hint" }, t("finding.lines", lines.join(", "))) : null;
-  return make("li", { class: severity }, make("span", { class: "label" }, t(`severity.${severity}`)), make("div", {}, make("p", {}, message), advice ? make("p", { class: "hint" }, advice) : null, where));
+  const kind = ["spoils", "warning"].includes(severity) ? severity : "note";
+  const where = lines?.length ? make("p", { class: "note" }, t("finding.lines", lines.join(", "))) : null;
+  return make("li", { class: kind }, make("span", { class: "label" }, t(`severity.${kind}`)), make("div", {}, make("p", {}, message), advice ? make("p", { class: "note" }, advice) : null, where));
 }

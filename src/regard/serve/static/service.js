@@ -16,13 +16,13 @@ export class Refusal extends Error {
 }
 
 const listeners = new Set();
-let there = true;
+let server = "there"; // or "busy", or "gone"
 let back = null; // a promise while the server is away
 let wake = () => {};
 let askForKey = async () => null;
 
-/** Call `then(there)` when the server goes away and when it comes back. */
-export const onThere = (then) => listeners.add(then);
+/** Call `then("there" | "busy" | "gone")` when that has changed. */
+export const onServer = (then) => listeners.add(then);
 
 /** Who asks the reader for a key: an async function, told whether one was refused, that gives the key or null. */
 export function keyFrom(asker) {
@@ -43,13 +43,14 @@ export async function ask(path, { body, signal } = {}) {
       await untilBack(signal);
     } else if (response.status === 503 || response.status === 429) {
       const after = Number(response.headers.get("Retry-After")) * 1000;
+      if (wait > FIRST_WAIT) tell("busy");
       await sleep(Math.max(wait, Math.min(after || 0, LONGEST_WAIT * 2)), signal);
       wait = Math.min(wait * 2, LONGEST_WAIT);
     } else if (response.status === 401) {
       await newKey(used, await refusal(response), signal);
-    } else if (!response.ok) {
-      throw await refusal(response);
     } else {
+      tell("there");
+      if (!response.ok) throw await refusal(response);
       return response.json();
     }
   }
@@ -57,7 +58,7 @@ export async function ask(path, { body, signal } = {}) {
 
 /** Look now and then whether the server is still there, as long as somebody looks at the page. */
 export function watch() {
-  setInterval(() => document.visibilityState === "visible" && there && reach("livez"), HEARTBEAT);
+  setInterval(() => document.visibilityState === "visible" && server !== "gone" && reach("livez"), HEARTBEAT);
   for (const event of ["online", "focus"]) window.addEventListener(event, () => wake());
 }
 
@@ -70,26 +71,26 @@ async function reach(path, body, key, signal) {
   if (body !== undefined) asked.body = JSON.stringify(body);
   try {
     const response = await fetch(path, asked);
-    tell(true);
+    if (server === "gone") tell("there");
     return response;
   } catch (error) {
     if (signal?.aborted) throw error;
-    tell(false);
+    tell("gone");
     return null;
   }
 }
 
 function tell(now) {
-  if (now === there) return;
-  there = now;
+  if (now === server) return;
+  server = now;
   for (const then of listeners) then(now);
-  if (!now) untilBack();
+  if (now === "gone") untilBack();
 }
 
 /** One loop for all who wait. */
 function untilBack(signal) {
   back ??= (async () => {
-    for (let wait = FIRST_WAIT; !there; wait = Math.min(wait * 1.5, LONGEST_WAIT)) {
+    for (let wait = FIRST_WAIT; server === "gone"; wait = Math.min(wait * 1.5, LONGEST_WAIT)) {
       await Promise.race([sleep(wait), new Promise((done) => (wake = done))]);
       await reach("livez");
     }

@@ -1,7 +1,7 @@
 // What stands around every view: tabs, the page's language, its theme, and the word that the server is away.
 
 import { byId, keep, kept, make } from "./dom.js";
-import { keyFrom, onThere } from "./service.js";
+import { keyFrom, onServer } from "./service.js";
 import { VIEWS, change, onChange, state } from "./state.js";
 import { onLanguage, speak, t } from "./texts.js";
 
@@ -74,13 +74,13 @@ function startTheme() {
 }
 
 function startNotice() {
-  let away = false;
+  let server = "there";
   const show = () => {
-    byId("notice").hidden = !away;
-    byId("notice").textContent = away ? t("gone") : "";
+    byId("notice").hidden = server === "there";
+    byId("notice").textContent = server === "there" ? "" : t(server);
   };
-  onThere((there) => {
-    away = !there;
+  onServer((now) => {
+    server = now;
     show();
   });
   onLanguage(show);

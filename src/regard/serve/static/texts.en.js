@@ -3,9 +3,10 @@
 const one = (n, word) => (n === 1 ? `1 ${word}` : `${n} ${word}s`);
 const ATTENTION = { encoder: "encoder", decoder: "decoder", cross: "encoder–decoder" };
 const REFUSED = {
-  too_long: "This text is too long for the model.",
+  too_long: "A line of this text is too long. Break it into shorter ones.",
   too_many: "These are more lines than the server takes at once.",
-  unauthorized: "The server wants a key.",
+  key: "The server wants a key.",
+  deadline: "That took too long.",
 };
 
 export const EN = {
@@ -49,14 +50,16 @@ export const EN = {
   "warning.short": "The translation is far shorter than the sentence: something is missing.",
   "warning.long": "The translation is far longer than the sentence: something was made up.",
   parts: (n) => `Too long for one go: translated in ${n} parts.`,
-  refused: (code, message) => (code in REFUSED ? `${REFUSED[code]} ${message}` : message),
+  refused: (code, message) => (code in REFUSED ? `${REFUSED[code]} (${message})` : message),
   "hint.partner": "Point at a word on either side, or put the cursor into it, to see its partner.",
   "legend.sure": "sure",
   "legend.unsure": "unsure",
   legend: "Shading: how sure the model was of each word",
   example: "For example:",
 
-  "gone": "The server does not answer. What you see stays; the page goes on by itself when the server is back.",
+  gone: "The server does not answer. What you see stays; the page goes on by itself when the server is back.",
+  busy: "The server has too much to do just now. The page keeps trying.",
+  again: "Try again",
   "key.title": "This server wants a key",
   "key.refused": "That key was not accepted.",
   "key.label": "Key",

@@ -2,9 +2,10 @@
 
 const ATTENTION = { encoder: "인코더", decoder: "디코더", cross: "인코더–디코더" };
 const REFUSED = {
-  too_long: "모델이 다루기에는 글이 너무 깁니다.",
+  too_long: "한 줄이 너무 깁니다. 더 짧은 줄로 나눠 주세요.",
   too_many: "서버가 한 번에 받을 수 있는 줄 수를 넘었습니다.",
-  unauthorized: "서버가 API 키를 요구합니다.",
+  key: "서버가 API 키를 요구합니다.",
+  deadline: "시간이 너무 오래 걸렸습니다.",
 };
 
 export const KO = {
@@ -55,7 +56,9 @@ export const KO = {
   legend: "음영: 모델이 각 단어를 얼마나 확신했는지",
   example: "예를 들면:",
 
-  "gone": "서버가 응답하지 않습니다. 지금 보이는 내용은 그대로 남고, 서버가 돌아오면 저절로 이어집니다.",
+  gone: "서버가 응답하지 않습니다. 지금 보이는 내용은 그대로 남고, 서버가 돌아오면 저절로 이어집니다.",
+  busy: "서버가 지금 몹시 바쁩니다. 계속 다시 시도하고 있습니다.",
+  again: "다시 시도",
   "key.title": "이 서버를 쓰려면 API 키가 필요합니다",
   "key.refused": "서버가 그 키를 받아들이지 않았습니다.",
   "key.label": "API 키",

@@ -11,7 +11,7 @@ const PAUSE = 250; // milliseconds without a keystroke
 const PATIENCE = 200;
 
 export class LookView {
-  #said = make("p", { class: "hint", role: "status" });
+  #said = make("p", { class: "note", role: "status" });
   #box = make("div", { class: "stage-box" });
   #stage = null;
   #shown = null; // the question that the stage answers
@@ -58,6 +58,7 @@ export class LookView {
     if (!this.#stage) {
       const onPlace = (place) => this.#placed(place);
       this.#stage = new Stage(this.#box, { look: found, language: state.language, place: state.place, onPlace });
+      this.#placed(this.#stage.place, false);
     }
     this.#shown = asked;
   }
@@ -68,8 +69,8 @@ export class LookView {
   }
 
   /** The reader has moved: the address follows, and a new stop can be taken back. */
-  #placed({ stop, attention, layer, head, level }) {
-    change({ place: { stop, attention, layer, head, level } }, { step: "stop" in state.place && stop !== state.place.stop });
+  #placed({ stop, attention, layer, head, level }, step = stop !== state.place.stop) {
+    change({ place: { stop, attention, layer, head, level } }, { step });
   }
 
   /** The address has changed (back, forward, a link): the stage follows. */

@@ -11,7 +11,7 @@ const EVERY = 2_000; // milliseconds
 const PATIENCE = 200;
 
 export class TrainingView {
-  #said = make("p", { class: "hint", role: "status" });
+  #said = make("p", { class: "note", role: "status" });
   #head = make("p", { class: "head" });
   #curves;
   #samples = make("div");
@@ -69,7 +69,7 @@ export class TrainingView {
     this.#curves.quality.show([line(validations, "BLEU", "validation", "bleu"), line(validations, "chrF", "second", "chrf")], last);
     this.#curves.perplexity.show([line(steps, "training.train", "train", "perplexity"), line(validations, "training.validation", "validation", "perplexity")], last);
     this.#curves.rate.show([line(steps, "training.rate", "train", "rate")], last);
-    this.#samples.replaceChildren(...samplesOf(story.samples ?? []), ...findingsOf(story.findings ?? null));
+    this.#samples.replaceChildren(...samplesOf(story.samples ?? []), ...findingsOf(story));
   }
 
   #say(text, instead = false) {
@@ -79,10 +79,9 @@ export class TrainingView {
 }
 
 /** The line at the top: state, steps, time, and what was reached. */
-function headOf({ state: now, steps, validations, recipe, eta_seconds: eta }) {
+function headOf({ state: now, steps, validations, n_steps: all, eta_seconds: eta }) {
   const last = steps.at(-1);
   const said = [t(`training.${now}`)];
-  const all = recipe?.training?.steps;
   if (last) said.push(now !== "finished" && all ? t("training.of", number(last.step, 0), number(all, 0)) : t("training.steps", number(last.step, 0)));
   if (last?.elapsed_seconds) said.push(duration(last.elapsed_seconds));
   if (now === "running" && eta) said.push(t("training.left", duration(eta)));

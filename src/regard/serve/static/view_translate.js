@@ -37,7 +37,7 @@ export class TranslateView {
     const text = this.#examples.get(name);
     if (name !== state.model) return;
     this.#example.hidden = Boolean(state.text) || !text;
-    this.#example.replaceChildren(t("example"), " ", make("button", { class: "link", dir: "auto", onclick: () => change({ text }) }, text ?? ""));
+    this.#example.replaceChildren(t("example"), " ", make("button", { class: "textlink", dir: "auto", onclick: () => change({ text }) }, text ?? ""));
   }
 }
 

@@ -13,7 +13,7 @@ const PAUSE = 250; // milliseconds without a keystroke
 const PATIENCE = 200;
 
 export class TryView {
-  #said = make("p", { class: "hint", role: "status" });
+  #said = make("p", { class: "note", role: "status" });
   #bench = make("div", { class: "bench" });
   #wallBox = make("div", { class: "wall-box" });
   #silenced = make("ul", { class: "silenced" });
@@ -29,9 +29,9 @@ export class TryView {
 
   constructor(element) {
     this.#controls = new Controls();
-    const heads = make("section", { class: "heads" }, make("h2", { "data-text": "try.heads" }), make("p", { class: "hint", "data-text": "try.heads.how" }));
+    const heads = make("section", { class: "heads" }, make("h2", { "data-text": "try.heads" }), make("p", { class: "note", "data-text": "try.heads.how" }));
     heads.append(this.#wallBox, this.#silenced, this.#matter.element);
-    this.#bench.append(heads, make("div", { class: "controls" }, this.#controls.element, this.#reset));
+    this.#bench.append(heads, make("div", { class: "levers" }, this.#controls.element, this.#reset));
     const intro = make("p", { class: "intro", "data-text": "try.intro" });
     element.append(intro, linePicker(), this.#said, this.#result.element, this.#bench);
     rewrite(null, element);
@@ -137,7 +137,7 @@ class Controls {
     const box = (this.#switches[name] = make("input", { type: "checkbox", role: "switch", id: `try-${name}`, "aria-describedby": `try-${name}-why`, onchange }));
     return make(
       "div",
-      { class: "switch" },
+      { class: "lever" },
       make("label", {}, box, make("span", { "data-text": `try.${name}` })),
       make("p", { class: "why", id: `try-${name}-why`, "data-text": `try.${name}.why` }),
     );
@@ -150,6 +150,6 @@ class Controls {
       return make("label", {}, radio, make("span", { "data-text": `try.positions.${value}` }));
     });
     const legend = make("legend", { "data-text": "try.positions" });
-    return make("fieldset", { class: "switch" }, legend, make("div", { class: "options" }, ...options), make("p", { class: "why", "data-text": "try.positions.why" }));
+    return make("fieldset", { class: "lever" }, legend, make("div", { class: "options" }, ...options), make("p", { class: "why", "data-text": "try.positions.why" }));
   }
 }
