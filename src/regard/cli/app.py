@@ -9,6 +9,8 @@ from regard.cli.check import check
 from regard.cli.compare import compare
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
+from regard.cli.look import look
+from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.translate import translate
 
@@ -42,3 +44,5 @@ app.command()(train)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(compare)
+app.command()(look)
+app.command()(serve)

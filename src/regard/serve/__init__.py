@@ -1,1 +1,42 @@
-"""The HTTP service and the page."""
+"""The HTTP service and the page: dynamic batching, bounded queues, LibreTranslate's API, looking inside.
+
+Names are resolved when first used: only a service loads FastAPI.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.serve.app import create_app as create_app
+    from regard.serve.keys import Keys as Keys
+    from regard.serve.keys import read_keys as read_keys
+    from regard.serve.models import ServedModel as ServedModel
+    from regard.serve.models import load_models as load_models
+    from regard.serve.problem import Problem as Problem
+    from regard.serve.server import run as run
+    from regard.serve.service import Service as Service
+    from regard.serve.settings import Settings as Settings
+
+_HOME = {
+    "Keys": "keys",
+    "Problem": "problem",
+    "ServedModel": "models",
+    "Service": "service",
+    "Settings": "settings",
+    "create_app": "app",
+    "load_models": "models",
+    "read_keys": "keys",
+    "run": "server",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"regard.serve.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

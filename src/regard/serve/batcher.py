@@ -106,7 +106,7 @@ class Batcher:
         if not texts:
             return []
         if not admitted:
-            self._admit(len(texts), sum(sizes), deadline_seconds)
+            self.admit(len(texts), sum(sizes), deadline_seconds)
         request = _Request([None] * len(texts), len(texts), asyncio.get_running_loop().create_future())
         now = monotonic()
         lines = [_Line(request, i, text, n, wish, now) for i, (text, n) in enumerate(zip(texts, sizes, strict=True))]
@@ -139,7 +139,7 @@ class Batcher:
         for line in running + waiting:
             _refuse(line.request, engine_failed())
 
-    def _admit(self, n_texts: int, n_tokens: int, deadline_seconds: float) -> None:
+    def admit(self, n_texts: int, n_tokens: int, deadline_seconds: float) -> None:
         """Bounded by number, and by what can be done in time. An empty queue takes whatever the limits allow."""
         if not self.n_waiting:
             return

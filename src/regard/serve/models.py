@@ -112,6 +112,6 @@ def _count_parameters(directory: Path) -> int | None:
         raw = file.read(min(size, _MAX_HEADER_BYTES))
     try:
         index = {name: entry for name, entry in json.loads(raw).items() if name != "__metadata__"}
-        return sum(prod(entry["shape"]) for entry in index.values())
+        return int(sum(prod(entry["shape"]) for entry in index.values()))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

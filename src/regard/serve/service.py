@@ -30,7 +30,9 @@ class Service:
         self.models = {model.name: model for model in models}
         self.draining = False  # readiness has fallen
         self.closed = False  # and nothing new is admitted
+        self.n_admitted = 0  # requests that are let in and not yet answered
         self.failure: str | None = None
+        self.left_behind = False
         self._batchers = {model.name: self._batcher(model) for model in models}
         self._watchdog: asyncio.Task[None] | None = None
 
@@ -39,14 +41,14 @@ class Service:
             batcher.start()
         self._watchdog = asyncio.create_task(self._watch())
 
-    async def stop(self) -> bool:
-        """End the threads; False when one is stuck and had to be left behind."""
+    async def stop(self) -> None:
+        """End the threads; one that is stuck has to be left behind."""
         if self._watchdog is not None:
             self._watchdog.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watchdog
         ended = [batcher.close() for batcher in self._batchers.values()]
-        return all(ended)
+        self.left_behind = not all(ended)
 
     @property
     def live(self) -> bool:
@@ -85,7 +87,8 @@ class Service:
         admitted: bool = False,
     ) -> list[Translation]:
         """One translation a text, through the queue. Raises a Problem; cancelled, its work is dropped."""
-        self._check_size(texts)
+        self.check_size(texts)
+        self.check_beam(beam, alternatives)
         options = DecodingOptions(beam=max(beam, alternatives + 1), n_best=alternatives + 1)
         return await self._batchers[model.name].translate(
             texts,
@@ -94,6 +97,13 @@ class Service:
             deadline_seconds=deadline_seconds or self.settings.deadline_seconds,
             admitted=admitted,
         )
+
+    def admit(self, texts: Sequence[str], *, model: ServedModel, beam: int, alternatives: int) -> None:
+        """A Problem unless there is room for these; `translate` with `admitted` then asks no more."""
+        self.check_size(texts)
+        self.check_beam(beam, alternatives)
+        n_tokens = sum(map(model.count_tokens, texts))
+        self._batchers[model.name].admit(len(texts), n_tokens, self.settings.deadline_seconds)
 
     def check(self) -> None:
         """Look at every thread; when one is dead or stuck, tell all who wait."""
@@ -108,13 +118,18 @@ class Service:
             for batcher in self._batchers.values():
                 batcher.fail()
 
-    def _check_size(self, texts: Sequence[str]) -> None:
+    def check_size(self, texts: Sequence[str]) -> None:
         if len(texts) > self.settings.max_texts:
             raise Problem(413, "too_many", f"{len(texts):,} texts; {self.settings.max_texts:,} at most")
         longest = max(map(len, texts), default=0)
         if longest > self.settings.max_text:
             most = self.settings.max_text
             raise Problem(413, "too_long", f"a text of {longest:,} characters; {most:,} at most, or ?stream=1")
+
+    def check_beam(self, beam: int, alternatives: int) -> None:
+        most = self.settings.max_beam
+        if beam > most or alternatives >= most:
+            raise Problem(400, "too_wide", f"a beam of {most} at most, and {most - 1} alternatives")
 
     def _batcher(self, model: ServedModel) -> Batcher:
         return Batcher(

@@ -22,6 +22,15 @@ class Part(NamedTuple):
     gap: str
 
 
+def sentences(text: str) -> list[Part]:
+    """The sentences of a text, however long; joined with their gaps they are the text again. Every LF ends one."""
+    found: list[Part] = []
+    for line in text.split("\n"):
+        *before, last = _cut(line, _CUTS[0])
+        found += [*before, Part(last.text, "\n")]
+    return [*found[:-1], Part(found[-1].text, "")]
+
+
 def split_long(text: str, limit: int, length: Callable[[str], int]) -> list[Part]:
     """Parts of at most `limit` by `length`; joined with their gaps they are the text again.
 

@@ -1,0 +1,155 @@
+"""Looking inside over HTTP: torch and the lens are loaded when somebody first looks, in a thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Protocol
+
+from regard.errors import UserError
+from regard.lens.interventions import Head, Interventions
+from regard.serve.models import ServedModel
+from regard.serve.problem import Problem, too_busy, too_late
+from regard.serve.replies import to_json
+from regard.serve.schemas import LookRequest
+from regard.serve.settings import Settings
+from regard.serve.validation_text import validation_pairs
+from regard.serve.work_thread import WorkThread
+
+HEADS_SENTENCES = 200  # of the validation text
+_SECONDS_A_LOOK = 0.3
+
+
+class Looks(Protocol):
+    """What is needed of a Lens."""
+
+    def look(
+        self,
+        text: str,
+        translation: str | None = None,
+        *,
+        interventions: Interventions,
+        beam: int = 4,
+        target: str | None = None,
+    ) -> Any: ...
+
+    def heads(self, pairs: Sequence[tuple[str, str]], *, target: str | None = None) -> Any: ...
+
+
+def load_lens(model: ServedModel) -> Looks:
+    """The model again, in torch."""
+    from regard.lens import Lens
+
+    if model.described is None:
+        raise Problem(404, "no_lens", "this model can not be looked into")
+    return Lens.load(model.run or model.described.directory)
+
+
+class Looking:
+    """One look at a time, a few that wait; statistics over a corpus beside them, made once."""
+
+    def __init__(self, settings: Settings, load: Callable[[ServedModel], Looks] = load_lens) -> None:
+        self._settings, self._load = settings, load
+        self._lenses: dict[str, Looks] = {}
+        self._loading = Lock()
+        self._looks = _Lane("looks")
+        self._tables = _Lane("heads")
+        self._heads: dict[str, asyncio.Future[bytes]] = {}
+
+    def warm(self, model: ServedModel) -> None:
+        """Load the lens before it is asked for: a page was opened."""
+        if model.name not in self._lenses and not self._looks.n_waiting:
+            self._looks.submit(lambda: self._lens(model)).add_done_callback(_forget_error)
+
+    async def look(self, model: ServedModel, asked: LookRequest) -> bytes:
+        """The JSON of a look."""
+        if self._looks.n_waiting >= self._settings.max_looks:
+            raise too_busy(self._looks.n_waiting * _SECONDS_A_LOOK)
+        return await self._in_time(self._looks.submit(lambda: self._looked(model, asked)))
+
+    async def heads(self, model: ServedModel) -> bytes:
+        """The JSON of all heads over validation text. Who gives up waiting finds it done later."""
+        if model.run is None:
+            raise Problem(404, "no_run", "this model came without its run, so there is no text to measure on")
+        known = self._heads.get(model.name)
+        if known is None or (known.done() and known.exception() is not None):
+            known = self._heads[model.name] = self._tables.submit(lambda: self._measured(model))
+            known.add_done_callback(_forget_error)
+        return await self._in_time(asyncio.shield(known))
+
+    def close(self) -> None:
+        self._looks.close()
+        self._tables.close()
+
+    async def _in_time(self, work: asyncio.Future[bytes]) -> bytes:
+        seconds = self._settings.deadline_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await work
+        except TimeoutError:
+            raise too_late(seconds) from None
+        except UserError as error:
+            raise Problem(400, "can_not_look", str(error)) from None
+
+    def _lens(self, model: ServedModel) -> Looks:
+        with self._loading:
+            if model.name not in self._lenses:
+                self._lenses[model.name] = self._load(model)
+            return self._lenses[model.name]
+
+    def _looked(self, model: ServedModel, asked: LookRequest) -> bytes:
+        look = self._lens(model).look(
+            asked.text,
+            asked.translation,
+            interventions=_interventions(asked),
+            beam=asked.beam,
+            target=model.tag_of(asked.target),
+        )
+        return to_json(look.to_dict(arrays=asked.arrays))
+
+    def _measured(self, model: ServedModel) -> bytes:
+        pairs = validation_pairs(model, HEADS_SENTENCES)
+        if not pairs:
+            raise Problem(404, "no_text", "the run's validation text is not there any more")
+        return to_json(self._lens(model).heads(pairs, target=model.tag_of(None)).to_dict())
+
+
+class _Lane:
+    """A thread that is started when first needed, and how many stand before it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: WorkThread | None = None
+        self.n_waiting = 0
+
+    def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        if self._thread is None or not self._thread.alive:
+            self._thread = WorkThread(self._name)
+        future = self._thread.submit(work)
+        self.n_waiting += 1
+        future.add_done_callback(self._done)
+        return future
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.close()
+
+    def _done(self, _: asyncio.Future[Any]) -> None:
+        self.n_waiting -= 1
+
+
+def _forget_error(future: asyncio.Future[Any]) -> None:
+    """Nobody may be there to hear it: mark it as heard."""
+    if not future.cancelled():
+        future.exception()
+
+
+def _interventions(asked: LookRequest) -> Interventions:
+    wanted = asked.interventions
+    return Interventions(
+        heads_off=frozenset(Head(one.attention, one.layer, one.head) for one in wanted.heads_off),
+        scale=wanted.scale,
+        mask=wanted.mask,
+        positions=wanted.positions,
+    )

@@ -1,0 +1,101 @@
+"""The routes of /v1: translate, look, heads, training, models."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from regard.serve.asking import body_of, read_asked
+from regard.serve.looking import Looking
+from regard.serve.replies import Json, model_record, translation_record
+from regard.serve.schemas import ERRORS, LookRequest, ModelsReply, TranslateReply, TranslateRequest
+from regard.serve.service import Service
+from regard.serve.stories import Stories
+from regard.serve.streaming import Stream
+
+_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+
+
+def translate_router(service: Service) -> APIRouter:
+    """The route that applications live on; it does by hand what FastAPI would do more slowly."""
+    router = APIRouter(tags=["translate"])
+
+    @router.post(
+        "/v1/translate",
+        summary="Translate one text or several",
+        responses={200: {"model": TranslateReply, "content": _STREAM}, **ERRORS},
+        openapi_extra=body_of(TranslateRequest),
+    )
+    async def translate(request: Request, stream: bool = Query(False, description="Server-sent events.")) -> Response:
+        """With `?stream=1`, long texts come as server-sent events, sentence by sentence."""
+        started_at = perf_counter()
+        asked = await read_asked(request, TranslateRequest)
+        model = service.pick(asked.source, asked.target, asked.model)
+        texts = [asked.text] if isinstance(asked.text, str) else asked.text
+        options = {
+            "target": asked.target,
+            "beam": asked.beam,
+            "alternatives": asked.alternatives,
+            "details": asked.details,
+        }
+        if stream:
+            events = Stream(service, model, texts, **options).events()
+            return StreamingResponse(events, media_type="text/event-stream")
+        done = await service.translate(
+            texts,
+            model=model,
+            target=asked.target,
+            beam=asked.beam,
+            alternatives=asked.alternatives,
+            details=asked.details,
+        )
+        records = [translation_record(text, one, asked.details) for text, one in zip(texts, done, strict=True)]
+        milliseconds = round((perf_counter() - started_at) * 1000, 3)
+        return Json({"model": model.name, "milliseconds": milliseconds, "translations": records})
+
+    return router
+
+
+def inside_router(service: Service, looking: Looking, stories: Stories) -> APIRouter:
+    """What the page shows besides: the inside of a model, and how it was trained."""
+    router = APIRouter(tags=["look inside"])
+    named = Query(None, description="A name from /v1/models; the default is the first.")
+
+    @router.get("/v1/models", summary="What there is", response_model=ModelsReply, responses=ERRORS)
+    async def models() -> Response:
+        ready = service.ready
+        return Json({"models": [model_record(model, ready) for model in service.models.values()]})
+
+    @router.post(
+        "/v1/look",
+        summary="Everything that the model computes for one sentence",
+        responses={200: {"description": "regard-look/1"}, **ERRORS},
+        openapi_extra=body_of(LookRequest),
+    )
+    async def look(request: Request) -> Response:
+        """With interventions: heads switched off, no scaling, no mask, other positions."""
+        asked = await read_asked(request, LookRequest)
+        model = service.pick(asked.source, asked.target, asked.model)
+        service.check_size([asked.text, asked.translation or ""])
+        service.check_beam(asked.beam, 0)
+        return Json(await looking.look(model, asked))
+
+    @router.get(
+        "/v1/heads",
+        summary="Every head over the run's validation text",
+        responses={200: {"description": "regard-heads/1"}, **ERRORS},
+    )
+    async def heads(model: str | None = named) -> Response:
+        return Json(await looking.heads(service.pick(name=model)))
+
+    @router.get(
+        "/v1/training",
+        summary="How the model was trained, so far",
+        responses={200: {"description": "regard-run/1"}, **ERRORS},
+    )
+    async def training(model: str | None = named) -> Response:
+        return Json(await stories.story(service.pick(name=model)))
+
+    return router

@@ -1,0 +1,113 @@
+"""uvicorn, run from here: bound early, silent about what it is told, and leaving only when everyone is served."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from regard.errors import UserError
+from regard.serve.protocol import PatientProtocol
+from regard.serve.service import Service
+from regard.serve.settings import Settings
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LOOK_EVERY_SECONDS = 0.02
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Take the address before anything is loaded; nobody is listened to yet."""
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        taken = socket.socket(family, kind, number)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(address)
+    except OSError as error:
+        where = f"{settings.host}:{settings.port}"
+        raise UserError(f"can not listen on {where}: {error.strerror or error}", hint="try another --port") from error
+    return taken
+
+
+def url_of(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def run(app: FastAPI, service: Service, bound: socket.socket, announce: Callable[[str], None]) -> bool:
+    """Serve until told to stop. False when something was left behind: an engine thread that does not come back."""
+
+    class Protocol(PatientProtocol):
+        settings = service.settings
+
+    config = uvicorn.Config(
+        app,
+        http=Protocol,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        backlog=1024,
+        timeout_keep_alive=service.settings.idle_seconds,
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=service.settings.max_header,
+    )
+    server = Server(config, service, lambda: announce(url_of(bound)))
+    server.run(sockets=[bound])
+    return not service.left_behind
+
+
+class Server(uvicorn.Server):
+    """Asked to stop, it first says so, then takes nothing new, then waits for what it has taken, then goes."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._service, self._announce = service, announce
+        self._draining: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._loop = asyncio.get_running_loop()
+        self._announce()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn's, but a signal that was heard is not raised again: a service that was stopped did well."""
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Once: leave in good order. Twice: leave."""
+        if self._service.draining or self._loop is None:
+            self.should_exit = self.force_exit = True
+            return
+        self._service.draining = True
+        self._loop.call_soon_threadsafe(self._begin_to_drain)
+
+    def _begin_to_drain(self) -> None:
+        self._draining = asyncio.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        settings = self._service.settings
+        await asyncio.sleep(settings.notice_seconds)
+        self._service.closed = True
+        until = monotonic() + settings.grace_seconds
+        while self._service.n_admitted and monotonic() < until:
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+        self.should_exit = True

@@ -1,0 +1,79 @@
+"""Long texts, sentence by sentence: each is sent as server-sent event as soon as all before it have been."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from regard.serve.models import ServedModel
+from regard.serve.problem import Problem
+from regard.serve.replies import to_json, translation_record
+from regard.serve.service import Service
+from regard.text.sentences import Part, sentences
+from regard.translator import Translation
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    text_number: int
+    number: int
+    part: Part
+
+
+class Stream:
+    """One request's sentences on their way: only so many wait or are translated at a time, whatever its length."""
+
+    def __init__(self, service: Service, model: ServedModel, texts: list[str], **options: Any) -> None:
+        self._service, self._model, self._options = service, model, options
+        self._most = service.settings.max_streamed
+        self._sentences = [
+            _Sentence(number, place, part)
+            for number, text in enumerate(texts)
+            for place, part in enumerate(sentences(text))
+        ]
+        first = [one.part.text for one in self._sentences[: self._most]]
+        service.admit(first, model=model, beam=options["beam"], alternatives=options["alternatives"])
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """`sentence` for each, then `done`; or `error`, and then nothing."""
+        started_at = perf_counter()
+        waiting: deque[tuple[_Sentence, asyncio.Task[list[Translation]]]] = deque()
+        remaining = iter(self._sentences)
+        try:
+            self._fill(waiting, remaining)
+            while waiting:
+                sentence, task = waiting[0]
+                [translation] = await task
+                waiting.popleft()
+                self._fill(waiting, remaining)
+                yield self._event(sentence, translation)
+            milliseconds = (perf_counter() - started_at) * 1000
+            yield _event(
+                "done", {"model": self._model.name, "milliseconds": milliseconds, "n_sentences": len(self._sentences)}
+            )
+        except Problem as problem:
+            yield _event("error", {"error": {"code": problem.code, "message": problem.message}})
+        finally:
+            for _, task in waiting:
+                task.cancel()
+            await asyncio.gather(*(task for _, task in waiting), return_exceptions=True)
+
+    def _fill(
+        self, waiting: deque[tuple[_Sentence, asyncio.Task[list[Translation]]]], remaining: Iterator[_Sentence]
+    ) -> None:
+        while len(waiting) < self._most and (sentence := next(remaining, None)) is not None:
+            work = self._service.translate([sentence.part.text], model=self._model, admitted=True, **self._options)
+            waiting.append((sentence, asyncio.create_task(work)))
+
+    def _event(self, sentence: _Sentence, translation: Translation) -> bytes:
+        source, gap = sentence.part
+        place = {"index": sentence.text_number, "sentence": sentence.number, "source": source, "gap": gap}
+        return _event("sentence", {**place, **translation_record(source, translation, self._options["details"])})
+
+
+def _event(name: str, value: dict[str, Any]) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + to_json(value) + b"\n\n"
