@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from random import Random
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -109,8 +109,9 @@ def test_tags_in_are_tags_out_and_what_was_nested_stays_nested(html: str, seed: 
 
 
 PARTS = [
-    "<b>", "</b>", "<i>", "</p>", "<p>", "<", ">", "</", "<a", "<!--", "-->", "<?", '"', "'", "=", "/", "&", "&lt", "word",
-    "<script>", "</script>", "x", "<a href='", "<b class=notranslate>", "<x-y>", "</x-y>", "<![CDATA[", "<td/>", "\ud800",
+    "<b>", "</b>", "<i>", "</p>", "<p>", "<", ">", "</", "<a", "<!--", "-->", "<?", '"', "'", "=", "/", "&", "&lt",
+    "word", "<script>", "</script>", "x", "<a href='", "<b class=notranslate>", "<x-y>", "</x-y>", "<![CDATA[",
+    "<td/>", "\ud800",
 ]  # fmt: skip
 
 
@@ -185,9 +186,9 @@ def test_what_the_model_sees_is_plain_text() -> None:
      "a<br>", "<span translate=no>", "<img>", "<img> x ", "x<b></b>", "x </i><b>"],
 )  # fmt: skip
 def test_no_input_takes_long(part: str) -> None:
-    html = part * (40_000 // len(part))
-    started_at = perf_counter()
+    html = part * (20_000 // len(part))
+    started_at = process_time()
     document = Markup(html)
     out = document.filled([Done(text.upper()) for text in document.texts])
-    assert perf_counter() - started_at < 2.0
+    assert process_time() - started_at < 3.0  # what grows with the square takes minutes
     assert len(out) >= len(html.rstrip()) - 2

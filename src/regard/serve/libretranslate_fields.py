@@ -53,7 +53,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
         try:
-            sent = json.loads(await request.body())
+            sent = json.loads(await request.body() or "{}")  # some say it is JSON where there is nothing
         except (ValueError, RecursionError) as error:
             raise _invalid("Invalid JSON format") from error
         if not isinstance(sent, dict):
