@@ -7,14 +7,15 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlencode
 
 from regard.lens.bundle import bundle
 
 _STAGE, _PAGE = "stage", "file"
 
 
-def look_page(look: Mapping[str, Any]) -> str:
-    """The whole file, from the JSON of a look (arrays as base64: ten times smaller).
+def look_page(look: Mapping[str, Any], place: Mapping[str, str | int] | None = None) -> str:
+    """The whole file, from the JSON of a look (arrays as base64: ten times smaller). `place` is where it opens.
 
     Only this script and this style may run, by their hashes: whatever a sentence contains stays a sentence.
     """
@@ -36,7 +37,7 @@ def look_page(look: Mapping[str, Any]) -> str:
 <style>{style}</style>
 </head>
 <body>
-<main id="page"></main>
+<main id="page" data-place="{escape(urlencode(place or {}))}"></main>
 <noscript><p dir="auto">{escape(source)}</p><p dir="auto">{escape(translation)}</p>
 <p>Looking inside needs JavaScript, which is switched off here.<br>
 안을 들여다보려면 자바스크립트를 켜 주세요.</p></noscript>

@@ -94,8 +94,9 @@ class FilePage {
     root.dataset.theme = dark ? "light" : "dark";
   }
 
+  /** Where the reader was, else where the file was asked to open. */
   #place() {
-    return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+    return Object.fromEntries(new URLSearchParams(location.hash.slice(1) || this.element.dataset.place));
   }
 
   /** The address keeps the place, so that a reload or a link comes back to it. */

@@ -1,0 +1,122 @@
+"""A look as text: how sure the model was of each word, where it looked, and what a change did."""
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from math import prod
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from regard.cli.evaluate import visible
+from regard.lens import Head
+from regard.lens.pictures import name_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from regard.lens.change import Change
+    from regard.lens.look import Look
+
+_SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.1, "░"), (0.0, "·"))
+_WORTH_NAMING, _MOST_NAMED, _WIDEST_MAP = 0.1, 3, 40
+
+Row = tuple[str | Text, ...]
+
+
+def show(look: "Look") -> None:
+    """The sentence, its translation, and a line a word."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(visible(look.source.text)))
+    if look.change is None:
+        console.print(Text(f"{visible(look.target.text)}  ", "bold"), Text(_sum(look.log_probability), "dim"))
+        _print(console, list(_words(look)), right={1})
+    else:
+        _show_change(console, look.change)
+
+
+def _words(look: "Look") -> Iterator[Row]:
+    """Word, probability, a map of the source, the words it looked at most."""
+    title, weights = _alignment(look)
+    columns = [visible(text) for text in look.labels("cross")[1]]
+    yield ("word", "probability", "", Text(f"looks at ({title})"))
+    for word, row in zip(look.target.outputs.words, weights, strict=True):
+        probability = prod(look.steps[i].chosen.probability for i in word.pieces)
+        strongest = sorted(zip(row, columns, strict=True), reverse=True, key=lambda one: float(one[0]))[:_MOST_NAMED]
+        named = ", ".join(f"{text} {weight:.2f}" for weight, text in strongest if weight >= _WORTH_NAMING)
+        cells = "".join(_shade(float(weight)) for weight in row) if len(row) <= _WIDEST_MAP else ""
+        yield (Text(visible(word.text)), _share(probability), cells, Text(named))
+
+
+def _alignment(look: "Look") -> "tuple[str, NDArray[np.float32]]":
+    """The head that aligns, where the model says which; else the mean of its last layer."""
+    last = look.model.config.n_decoder_layers - 1
+    if look.model.alignment_head is None:
+        return f"all heads of layer {last + 1}, on average", look.weights("cross", last).mean(0)
+    layer, head = look.model.alignment_head
+    return name_of(Head("cross", layer, head)), look.weights("cross", layer)[head]
+
+
+def _show_change(console: Console, change: "Change") -> None:
+    before, after = change.before, change.after
+    console.print(
+        Text("before  "), Text(visible(before.text), "bold"), Text("  " + _sum(before.log_probability), "dim")
+    )
+    console.print(Text("after   "), Text(visible(after.text), "bold"), Text("  " + _sum(after.log_probability), "dim"))
+    changed = before.text != after.text
+    heads: Row = ("before", "unchanged", "changed")
+    rows: list[Row] = [(*heads, "after", "changed") if changed else heads]
+    for old, new in _side_by_side([text for text, _ in before.words], [text for text, _ in after.words]):
+        left: Row = ("", "", "")
+        if old is not None:
+            (text, was), (_, now) = before.words[old], change.of_before.words[old]
+            left = (_marked(text, old is not None and new is None), _share(was), _share(now))
+        if changed:
+            right: Row = (
+                ("", "") if new is None else (_marked(after.words[new][0], old is None), _share(after.words[new][1]))
+            )
+            left = (*left, *right)
+        rows.append(left)
+    _print(console, rows, right={1, 2, 4})
+
+
+def _side_by_side(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
+    """The same words beside each other; others in lines of their own."""
+    for kind, i, i_end, j, j_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            yield from zip(range(i, i_end), range(j, j_end), strict=True)
+        else:
+            yield from ((one, None) for one in range(i, i_end))
+            yield from ((None, one) for one in range(j, j_end))
+
+
+def _print(console: Console, rows: Sequence[Row], right: set[int]) -> None:
+    """Columns, never cut; measured in cells of a terminal, of which a Chinese character takes two."""
+    console.print()
+    widths = [max(cell_len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        line = Text(style="dim" if number == 0 else "")
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            space = " " * (width - cell_len(str(cell)))
+            line.append(space if column in right else "")
+            line.append(cell)
+            line.append(("" if column in right else space) + "  ")
+        line.rstrip()
+        console.print(line)
+
+
+def _marked(text: str, changed: bool) -> Text:
+    return Text(visible(text), "bold yellow" if changed else "")
+
+
+def _shade(weight: float) -> str:
+    return next(shade for least, shade in _SHADES if weight >= least)
+
+
+def _share(probability: float) -> str:
+    return f"{probability:.1%}"
+
+
+def _sum(log_probability: float) -> str:
+    return f"log-probability {log_probability:.2f}".replace("-", "−").replace("log−", "log-")
