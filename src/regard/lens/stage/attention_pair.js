@@ -49,16 +49,18 @@ export function headTable(view, t) {
   return table(view.label, head, rows);
 }
 
+/** `below` has room for one thing more beside the cell. */
 export class AttentionPair {
-  constructor({ onPick, lines = true, cell = true }) {
+  constructor({ onPick, lines = true }) {
     this.map = new HeatMap({ onPick, onPoint: (at) => this.#read(at) });
     this.readout = make("p", { class: "readout number", "aria-live": "polite" });
     this.mapPanel = new Panel("map", this.map.element, this.readout);
     this.lines = lines ? new Lines({ onPick }) : null;
     this.linesPanel = lines ? new Panel("lines", this.lines.element) : null;
-    this.cell = cell ? new Cell() : null;
+    this.cell = new Cell();
     this.pair = make("div", { class: "pair" }, this.mapPanel.element, this.linesPanel?.element);
-    this.element = make("div", { class: "attention-pair" }, this.pair, this.cell?.element);
+    this.below = make("div", { class: "pair" }, this.cell.element);
+    this.element = make("div", { class: "attention-pair" }, this.pair, this.below);
   }
 
   update(context, options = {}) {
@@ -69,7 +71,7 @@ export class AttentionPair {
     this.mapPanel.update(options.caption ?? t.mapCaption, t, () => headTable(this.view, t));
     this.lines?.update(this.view);
     this.linesPanel?.update(t.linesCaption, t);
-    this.cell?.update(context);
+    this.cell.update(context);
     this.#read(null);
   }
 

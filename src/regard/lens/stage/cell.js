@@ -1,7 +1,7 @@
 // One cell, worked out: q · k, ÷ √d_k, the mask, the softmax, × v, with the numbers that were computed.
 
 import { make, word } from "./dom.js";
-import { share, shown } from "./numbers.js";
+import { largest, share, shown } from "./numbers.js";
 import { Strips } from "./strips.js";
 
 /** The strongest piece pair of a word pair: arithmetic is done on pieces. */
@@ -72,8 +72,8 @@ export class Cell {
     else steps.push(step("q · k", `${first}${d_k > 2 ? t.andMore(d_k - 2) : ""} =`, shown(found.score), "score"));
     if (seen.divides) steps.push(step("÷ √d_k", `${shown(found.score)} ÷ √${d_k} =`, shown(found.scaled), "scaled"));
     if (found.hidden) steps.push(step(t.mask, t.maskHides, "−∞", "mask"));
-    const power = found.hidden ? "e^−∞" : `e^${shown(found.scaled)}`;
-    steps.push(step("softmax", `${power} ÷ ${shown(found.total)} =`, share(found.weight), "weight"));
+    const power = ["e", make("sup", {}, found.hidden ? "−∞" : shown(found.scaled)), ` ÷ ${shown(found.total)} =`];
+    steps.push(step("softmax", power, share(found.weight), "weight"));
     steps.push(step("× v", t.timesValue(share(found.weight), d_k), "", "times"));
     return steps;
   }
@@ -81,11 +81,12 @@ export class Cell {
   #strips(seen, found, t) {
     const additive = seen.model.attention === "additive";
     const product = Float32Array.from(found.q, (x, i) => (additive ? Math.tanh(x + found.k[i]) : x * found.k[i]));
+    const [top, height] = [Math.max(largest(found.q), largest(found.k), largest(found.v)) || 1, 26];
     const rows = [
-      { label: "q", values: found.q },
-      { label: "k", values: found.k },
-      { label: additive ? "tanh(q + k)" : "q × k", values: product, side: "attention", bold: true },
-      { label: "v", values: found.v },
+      { label: "q", values: found.q, top, height },
+      { label: "k", values: found.k, top, height },
+      { label: additive ? "tanh(q + k)" : "q × k", values: product, top: largest(product) || 1, height, side: "attention", bold: true },
+      { label: "v", values: found.v, top, height },
     ];
     this.strips.update(rows, {
       label: t.cellStrips,

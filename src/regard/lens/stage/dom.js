@@ -34,9 +34,13 @@ export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+const START_MARK = "▁"; // what SentencePiece writes where a word starts
+
 /** A word of the reader's in its own direction, and its language's colour. */
 export function word(text, side = null) {
-  return make("bdi", { class: side ? `word of-${side}` : "word" }, text);
+  const name = side ? `word of-${side}` : "word";
+  if (!text.startsWith(START_MARK) || text === START_MARK) return make("bdi", { class: name }, text);
+  return make("bdi", { class: name }, make("span", { class: "start-mark" }, START_MARK), text.slice(1));
 }
 
 let made = 0;

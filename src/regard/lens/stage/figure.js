@@ -53,7 +53,7 @@ export class Figure {
     const { x, y, w, h } = layout.boxes.get(block.id);
     const isFrame = block.kind === "layer";
     const label = draw("text", isFrame ? this.#frameLabel(block, layout) : { x: x + w / 2, y: y + h / 2 });
-    label.textContent = isFrame ? String(block.layer + 1) : (layout.kind === "strip" ? t.shortBlocks : t.blocks)[block.kind];
+    label.textContent = isFrame ? String(block.layer + 1) : h < 10 ? "" : (layout.kind === "strip" ? t.shortBlocks : t.blocks)[block.kind];
     const parts = [draw("rect", { x, y, width: w, height: h, rx: isFrame ? 6 : 3 }), label];
     if (isFrame) parts.push(this.#handle(block, layout));
     if (block.kind === "position" && layout.kind === "tall") parts.push(draw("path", { class: "figure-wave", d: wave(x + 12, y + h / 2) }));
@@ -64,7 +64,7 @@ export class Figure {
 
   #frameLabel(block, layout) {
     const { x, y, w, h } = layout.boxes.get(block.id);
-    if (layout.kind === "strip") return { x: x + w / 2, y: y + 8, class: "frame-number" };
+    if (layout.kind === "strip") return { x: x + 9, y: y + 8, class: "frame-number" };
     return { x: block.stack === "encoder" ? x - 10 : x + w + 10, y: y + h / 2, class: "frame-number" };
   }
 
@@ -116,7 +116,7 @@ export class Figure {
         layout.kind === "tall"
           ? `M${top.x + top.w / 2} ${top.y}V${top.y - 14}H${trunk}V${box.y + box.h / 2}H${box.x - 4}m-4 -3l4 3l-4 3`
           : `M${top.x + top.w} ${top.y + top.h / 2}h6V49H${box.x + box.w / 2}V${box.y - 3}m-3 -4l3 4l3 -4`;
-      const label = draw("text", { class: "wire-label", x: layout.kind === "tall" ? trunk - 20 : top.x + top.w - 8, y: layout.kind === "tall" ? top.y - 22 : 57 });
+      const label = draw("text", { class: "wire-label", x: layout.kind === "tall" ? trunk - 20 : top.x + top.w + 22, y: layout.kind === "tall" ? top.y - 22 : 42 });
       label.textContent = i ? "" : "K, V";
       return { until: block.id, shape: draw("g", { class: "wire across" }, draw("path", { d }), label) };
     });
@@ -146,13 +146,14 @@ export class Figure {
       put(shape, "tabindex", id === shownHere ? 0 : -1);
     }
     for (const { until, shape } of this.wires) put(shape, "data-passed", order.get(until) <= here);
-    if (this.layout.kind === "strip") this.#reveal(shownHere);
+    this.#reveal(shownHere);
   }
 
   #reveal(id) {
-    const { x, w } = this.layout.boxes.get(id);
-    const room = this.element.clientWidth;
-    if (this.layout.width > room) this.element.scrollLeft = x + w / 2 - room / 2;
+    const { x, w, y, h } = this.layout.boxes.get(id);
+    const { clientWidth: across, clientHeight: down } = this.element;
+    if (this.layout.width > across) this.element.scrollLeft = x + w / 2 - across / 2;
+    if (this.layout.height > down) this.element.scrollTop = y + h / 2 - down / 2;
   }
 
   #key(event) {

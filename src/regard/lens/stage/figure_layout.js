@@ -14,6 +14,12 @@ function squeezed(nLayers) {
   return nLayers <= 6 ? 0.8 : 0.68;
 }
 
+/** In a deep model what stands beside a sub-layer is a thin line without its name. */
+function squeezedHeight(kind, shrink) {
+  const isThin = ["norm", "add", "add_norm"].includes(kind);
+  return isThin && shrink < 1 ? 7 : Math.round(TALL.height[kind] * shrink);
+}
+
 /** {width, height, boxes: id → {x, y, w, h}, frames: id → box} from the bottom up. */
 export function tallLayout(blocks, nLayers) {
   const shrink = squeezed(nLayers);
@@ -24,7 +30,7 @@ export function tallLayout(blocks, nLayers) {
     const x = TALL.x[block.stack];
     if (block.kind === "layer") {
       const from = starts[`${block.stack}.${block.layer}`];
-      boxes.set(block.id, { x: x - 7, w: TALL.block + 14, from: from - 5, to: tops[block.stack] - TALL.gap * shrink + 6 });
+      boxes.set(block.id, { x: x - 7, w: TALL.block + 14, from: from - 5, to: tops[block.stack] - 1.6 * TALL.gap * shrink + 6 });
       tops[block.stack] += (TALL.layerGap - TALL.gap) * shrink + 2;
       continue;
     }
@@ -33,16 +39,17 @@ export function tallLayout(blocks, nLayers) {
       if (block.layer === 0) tops[block.stack] += 6;
       starts[key] = tops[block.stack];
     }
-    const h = Math.round(TALL.height[block.kind] * (block.layer === undefined ? 1 : shrink));
+    const h = block.layer === undefined ? TALL.height[block.kind] : squeezedHeight(block.kind, shrink);
     boxes.set(block.id, { x, w: TALL.block, from: tops[block.stack], to: tops[block.stack] + h });
-    tops[block.stack] += h + TALL.gap * (block.layer === undefined ? 1.4 : shrink);
+    const ends = block.kind === "add" || block.kind === "add_norm";
+    tops[block.stack] += h + TALL.gap * (block.layer === undefined ? 1.4 : ends ? 1.6 * shrink : shrink * 0.8);
   }
   const height = Math.round(Math.max(tops.encoder + 24, tops.decoder)) + 4;
   for (const [id, { x, w, from, to }] of boxes) boxes.set(id, { x, w, y: height - 2 - to, h: to - from });
   return { kind: "tall", width: TALL.width, height, boxes };
 }
 
-const STRIP = { pieces: 26, embedding: 26, position: 20, self: 28, cross: 28, feed_forward: 24, linear: 0, softmax: 40, output: 30 };
+const STRIP = { pieces: 24, embedding: 26, position: 20, self: 26, cross: 28, feed_forward: 22, linear: 0, softmax: 40, output: 28 };
 
 /** Two lines, the encoder above; normalisation and addition are left to the blocks that they belong to. */
 export function stripLayout(blocks) {

@@ -16,7 +16,7 @@ export class Lines {
     this.right = make("div", { class: "lines-side lines-right" });
     this.picture = draw("svg", { class: "lines-picture", "aria-hidden": "true" });
     this.element = make("div", { class: "lines" }, this.left, this.picture, this.right);
-    onWidth(this.element, () => this.view && this.#join());
+    onWidth(this.element, () => this.view && this.#redraw());
   }
 
   update(view) {
@@ -25,6 +25,10 @@ export class Lines {
     this.pointed = null;
     if (before?.rows !== view.rows || before?.columns !== view.columns) this.#build();
     put(this.left, "aria-label", view.label);
+    this.#redraw();
+  }
+
+  #redraw() {
     this.#join();
     this.#light();
   }

@@ -61,7 +61,9 @@ export class HeatMap {
   #fit() {
     if (!this.view || !this.element.clientWidth) return;
     const { rows, columns } = this.view;
-    const room = this.element.clientWidth - Math.min(this.rowLabels.scrollWidth || 90, 96) - 8;
+    put(this.element, "data-small", false); // small letters would be measured, and large ones shown
+    const labels = Math.max(...[...this.rowLabels.children].map((label) => label.scrollWidth));
+    const room = this.element.clientWidth - labels - 12; // the gap between both, and the frame for focus
     const most = columns.length <= 6 ? 44 : CELL.most;
     this.size = Math.max(CELL.least, Math.min(most, Math.floor(room / columns.length)));
     this.element.style.setProperty("--cell", `${this.size}px`);

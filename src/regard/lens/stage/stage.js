@@ -37,6 +37,7 @@ const VIEWS = {
 };
 
 const STRIP_BELOW = 860; // px: narrower than this, the map lies on top as a strip
+const WIDE_FROM = 1240; // px: from here on the questions stand beside the text
 
 /** new Stage(element, {look, language, place, onPlace}); moving about asks nobody and lays out only what is open. */
 export class Stage {
@@ -154,6 +155,7 @@ export class Stage {
   #fit(width) {
     const strip = width < STRIP_BELOW;
     put(this.element, "data-strip", strip);
+    put(this.element, "data-wide", width >= WIDE_FROM);
     if (strip === this.strip) return;
     this.strip = strip;
     this.figure.update(this.#context, strip);

@@ -84,8 +84,8 @@ class HeadStop {
     this.scale = new Switch({ name: "scale", onTurn: (on) => this.#turn(on) });
     this.pair = new AttentionPair({ onPick: (cell) => this.context.go(cell), lines: kind === "weights" });
     this.beside = kind === "weights" ? new SoftmaxSteps() : new WithAndWithout();
-    if (kind === "scores") this.pair.pair.append(this.beside.element);
-    this.element = make("div", {}, this.scale.element, this.pair.element, kind === "weights" ? this.beside.element : null);
+    (kind === "weights" ? this.pair.below : this.pair.pair).append(this.beside.element);
+    this.element = make("div", {}, this.scale.element, this.pair.element);
   }
 
   #turn(on) {

@@ -5,7 +5,7 @@ import { draw, make, put, table, word } from "./dom.js";
 import { shown } from "./numbers.js";
 import { Panel } from "./panel.js";
 
-const BEAM_STEP = { width: 108, height: 34, top: 26 };
+const BEAM_STEP = { width: 108, height: 38, top: 20 };
 
 /** Every node's place: a column a step, kept ones first and best on top. */
 function arrange(nodes) {
@@ -17,6 +17,14 @@ function arrange(nodes) {
     sorted.forEach((node, row) => places.set(node.id, { x: 8 + step * BEAM_STEP.width, y: BEAM_STEP.top + row * BEAM_STEP.height }));
   });
   return { places, width: 8 + columns.length * BEAM_STEP.width, height: BEAM_STEP.top + Math.max(...columns.map((column) => column?.length ?? 0)) * BEAM_STEP.height };
+}
+
+/** The start mark pale, and no more letters than a column has room for. */
+function shortPiece(text) {
+  const [mark, rest] = text.length > 1 && text.startsWith("▁") ? ["▁", text.slice(1)] : ["", text];
+  const letters = [...rest];
+  const short = letters.length > 9 ? `${letters.slice(0, 8).join("")}…` : rest;
+  return mark ? [draw("tspan", { class: "start-mark" }, mark), short] : [short];
 }
 
 export class BeamStop {
@@ -82,8 +90,8 @@ export class BeamStop {
   #node(node, places) {
     const { x, y } = places.get(node.id);
     const text = draw("text", { x, y: y + 1, class: "beam-word" });
-    text.textContent = node.text.length > 9 ? `${node.text.slice(0, 8)}…` : node.text;
-    const number = draw("text", { x, y: y + 13, class: "beam-number" });
+    text.append(...shortPiece(node.text));
+    const number = draw("text", { x, y: y + 16, class: "beam-number" });
     number.textContent = node.parent === null ? "" : shown(node.finished && node.score !== null ? node.score : node.total);
     const hover = draw("title");
     hover.textContent = `${node.text}  log p ${shown(node.log_prob)}, Σ ${shown(node.total)}`;

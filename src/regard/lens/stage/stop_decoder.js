@@ -33,7 +33,8 @@ export class MaskedStop {
     this.lift = new Switch({ name: "mask", onTurn: (on) => this.#turn(on) });
     this.pair = new AttentionPair({ onPick: (cell) => this.context.go(cell) });
     this.wall = new OneUse(context);
-    this.element = make("div", {}, this.lift.element, this.pair.element, this.wall.element);
+    this.pair.below.append(this.wall.element);
+    this.element = make("div", {}, this.lift.element, this.pair.element);
   }
 
   #turn(on) {
@@ -61,7 +62,8 @@ export class CrossStop {
     this.output = new Strips({ onPick: (column) => this.context.go({ column }) });
     this.outputPanel = new Panel("passes", this.output.element);
     this.note = make("p", { class: "hint" });
-    this.element = make("div", {}, this.note, this.pair.element, this.wall.element, this.outputPanel.element);
+    this.pair.below.append(this.wall.element);
+    this.element = make("div", {}, this.note, this.pair.element, this.outputPanel.element);
   }
 
   update(context) {
@@ -69,10 +71,15 @@ export class CrossStop {
     const { seen, place, t } = context;
     const { alignment_head: aligned } = seen.model;
     this.note.hidden = !aligned;
-    if (aligned) this.note.replaceChildren(t.alignmentHead(aligned.layer, aligned.head), " ", make("button", { type: "button", class: "link", onclick: () => this.context.go({ layer: aligned.layer, head: aligned.head }) }, t.show));
+    if (aligned) this.note.replaceChildren(t.alignmentHead(aligned.layer, aligned.head), " ", this.#showAligned(aligned, place, t));
     this.pair.update(context, { caption: t.crossCaption });
     this.wall.update(context);
     this.#passes(context, place);
+  }
+
+  #showAligned({ layer, head }, place, t) {
+    const isHere = layer === place.layer && head === place.head;
+    return isHere ? "" : make("button", { type: "button", class: "link", onclick: () => this.context.go({ layer, head }) }, t.show);
   }
 
   /** The encoder's last layer, a vector a source piece. */

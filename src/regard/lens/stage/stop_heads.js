@@ -77,13 +77,13 @@ export class HeadsStop {
     for (let h = 0; h < n_heads; h += 1) joined.set(out.at(h, query), h * d_k);
     const own = joined.map((x, i) => (Math.floor(i / d_k) === head ? x : 0));
     const rows = [
-      { label: t.thisHead(head), values: own, side: "attention", groups: n_heads },
-      { label: t.joinedLabel, values: joined, groups: n_heads, bold: true },
+      { label: t.thisHead(head), values: own, side: "attention", groups: n_heads, height: 28 },
+      { label: t.joinedLabel, values: joined, groups: n_heads, bold: true, height: 28 },
     ];
     this.joined.update(rows, { label: t.joinedCaption(n_heads, d_k, d_model), hint: "", describe: (i) => t.joinedAt(i + 1, Math.floor(i / d_k) + 1, shown(joined[i])) });
     this.joinedPanel.update(t.joinedCaption(n_heads, d_k, d_model), t);
     const added = seen.sublayer(stackOf(attention), layer, attention === "cross" ? "cross" : "self", "added").at(query);
-    this.mixed.update([{ label: "× W_O", values: added, bold: true }], { label: t.mixedCaption, hint: "", describe: (i) => `${i + 1}: ${shown(added[i])}` });
+    this.mixed.update([{ label: "× W_O", values: added, bold: true, height: 28 }], { label: t.mixedCaption, hint: "", describe: (i) => `${i + 1}: ${shown(added[i])}` });
     this.mixedPanel.update(t.mixedCaption, t);
   }
 }

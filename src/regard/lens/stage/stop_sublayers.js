@@ -63,6 +63,11 @@ class Lengths {
   }
 }
 
+/** A mean of 10⁻⁸ is a 0 that was rounded. */
+function plain(x) {
+  return shown(Math.abs(x) < 0.005 ? 0 : x);
+}
+
 export class ResidualStop extends OfOneWord {
   constructor(context) {
     super(context);
@@ -71,7 +76,7 @@ export class ResidualStop extends OfOneWord {
     this.strips = new Strips();
     this.stripsPanel = new Panel("residual", this.strips.element);
     this.facts = make("p", { class: "hint number" });
-    this.element = make("div", {}, this.parts.element, make("div", { class: "pair" }, this.lengths.element, make("div", {}, this.stripsPanel.element, this.facts)));
+    this.element = make("div", {}, this.parts.element, make("div", { class: "pair wide-right" }, this.lengths.element, make("div", {}, this.stripsPanel.element, this.facts)));
   }
 
   #choosePart(value) {
@@ -94,15 +99,15 @@ export class ResidualStop extends OfOneWord {
     const post = seen.model.norm === "post";
     const sum = post ? Float32Array.from(before, (x, i) => x + added[i]) : after;
     const rows = [
-      { label: t.wasThere, values: before, note: shown(norm(before)) },
-      { label: t.added, sign: "+", values: added, side: "attention", note: shown(norm(added)) },
-      { label: t.sum, sign: "=", values: sum, note: shown(norm(sum)), bold: !post },
+      { label: t.wasThere, values: before, note: shown(norm(before)), height: 30 },
+      { label: t.added, sign: "+", values: added, side: "attention", note: shown(norm(added)), height: 30 },
+      { label: t.sum, sign: "=", values: sum, note: shown(norm(sum)), bold: !post, height: 30 },
     ];
-    if (post) rows.push({ label: t.normalised, values: after, note: shown(norm(after)), bold: true });
+    if (post) rows.push({ label: t.normalised, values: after, note: shown(norm(after)), bold: true, height: 30 });
     this.strips.update(rows, { label: t.residualCaption(units[place.row].text), hint: t.pointAtStrip, describe: (i) => `${i + 1}: ${shown(before[i])} + ${shown(added[i])} = ${shown(sum[i])}${post ? ` → ${shown(after[i])}` : ""}` });
     this.stripsPanel.update(t.residualCaption(units[place.row].text), t);
     const from = post ? sum : after;
-    this.facts.textContent = post ? t.normFacts(shown(mean(from)), shown(spread(from)), shown(mean(after)), shown(spread(after))) : t.preNormFacts(shown(mean(from)), shown(spread(from)));
+    this.facts.textContent = post ? t.normFacts(plain(mean(from)), shown(spread(from)), plain(mean(after)), shown(spread(after))) : t.preNormFacts(plain(mean(from)), shown(spread(from)));
   }
 }
 

@@ -6,8 +6,9 @@ import { make, put, word, write } from "./dom.js";
 import { largest, shown } from "./numbers.js";
 
 const HEIGHT = 22;
+const WIDEST = 16; // px a number: a strip of few numbers stays a strip
 
-function paintBars(pen, width, height, colour, { values, top, side, strength, groups, bold }, marked) {
+function paintBars(pen, width, height, colour, { values, top, side, groups, bold }, marked) {
   const step = width / values.length;
   const middle = height / 2;
   const ink = colour(side === "target" ? "target" : side === "attention" ? "attention" : "ink");
@@ -18,7 +19,7 @@ function paintBars(pen, width, height, colour, { values, top, side, strength, gr
     pen.fillStyle = rgba(colour("attention"), 0.28);
     pen.fillRect(marked * step - 0.5, 0, Math.max(step, 2) + 1, height);
   }
-  pen.fillStyle = rgba(ink, strength ?? (bold ? 1 : 0.78));
+  pen.fillStyle = rgba(ink, bold ? 1 : 0.78);
   const gap = step > 3 ? 1 : 0;
   for (let i = 0; i < values.length; i += 1) {
     const size = (values[i] / top) * (middle - 1);
@@ -51,11 +52,11 @@ class Strip {
   paint() {
     const { row, owner } = this;
     write(this.note, owner.marked === null ? (row.note ?? "") : shown(row.values[Math.min(owner.marked, row.values.length - 1)]));
-    if (owner.width) this.canvas.resize(owner.width, row.height ?? HEIGHT);
+    if (owner.width) this.canvas.resize(Math.min(owner.width, WIDEST * row.values.length), row.height ?? HEIGHT);
   }
 }
 
-/** rows: [{label, side, values, note, sign, strength, bold, groups, special}], all of one length and one scale. */
+/** rows: [{label, side, values, note, sign, bold, groups, special, height, top}], all of one length; `top` is a row's own scale. */
 export class Strips {
   constructor({ onPick = null, describe = null } = {}) {
     this.marked = null;
@@ -83,6 +84,7 @@ export class Strips {
     }
     while (this.strips.length > rows.length) this.strips.pop().element.remove();
     this.length = rows[0]?.values.length ?? 0;
+    this.element.style.setProperty("--strip-most", `${WIDEST * this.length}px`);
     if (this.marked !== null && this.marked >= this.length) this.marked = null;
     const highest = top ?? (Math.max(...rows.map((row) => largest(row.values))) || 1);
     rows.forEach((row, i) => this.strips[i].show(row, highest));
@@ -109,7 +111,7 @@ export class Strips {
   }
 
   #dimension(event) {
-    const box = this.strips[0].bars.getBoundingClientRect();
+    const box = this.strips[0].canvas.element.getBoundingClientRect();
     const at = (event.clientX - box.left) / box.width;
     return at < 0 || at >= 1 ? null : Math.floor(at * this.length);
   }

@@ -37,6 +37,7 @@ export class Wall {
 
   #build() {
     this.#squares.clear();
+    this.element.style.setProperty("--wall-heads", this.seen.model.n_heads);
     this.element.replaceChildren(...this.options.attentions.map((use) => this.#group(use)));
   }
 
