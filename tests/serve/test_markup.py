@@ -156,7 +156,9 @@ STREET = Done("Das Tier überquerte die Straße nicht.", ((0, 0), (1, 1), (4, 2)
         ("a <i><b>tired</b>.</i>", Done("ein müder.", ((0, 0), (1, 1))), "ein <i><b>müder</b>.</i>"),
         ("<b>a b</b> c", Done("C B A", ((2, 0), (1, 1), (0, 2))), "C <b>B A</b>"),
         ("<b>a</b> <i>b</i>", Done("B A", ((1, 0), (0, 1))), "<i>B</i> <b>A</b>"),
-        ("<b>a c</b> b", Done("A B C C", ((0, 0), (2, 1), (1, 2), (1, 3))), "A B <b>C C</b>"),  # the longest run
+        ("<b>a b</b> c d", Done("A C D B B", ((0, 0), (2, 1), (3, 2), (1, 3), (1, 4))), "A C D <b>B B</b>"),
+        ("<a>turn off</a> it", Done("schaltet es aus", ((0, 0), (2, 1), (1, 2))), "<a>schaltet es aus</a>"),
+        ("<a>a b</a> <i>c</i> d", Done("A C B D", ((0, 0), (2, 1), (1, 2), (3, 3))), "<a>A C B</a> <i>D</i>"),
         ("<b>a</b> <i>b</i>", Done("X", ((0, 0),)), "<b>X</b><i></i>"),  # nothing is left for the other
         ("<b>a</b> b", Done(""), "<b></b>"),
         ("one<br>two", Done("EINS"), "EINS<br>ZWEI"),

@@ -1,6 +1,6 @@
 """Where the tags of a sentence go in its translation: around the words that align with those they enclosed.
 
-A tag is never doubled, so an element whose words have been scattered takes the longest run of them. Which element is
+A tag is never doubled, so an element whose words have been scattered takes the best run of them. Which element is
 inside which never changes; elements beside each other may change places, as words do.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape, unescape
-from itertools import takewhile
-from typing import Literal, NamedTuple, Protocol
+from typing import Protocol
 
+from regard.serve.markup_joining import Item, joined, word_items
 from regard.serve.markup_tokens import Token
 from regard.text import normalise
 
@@ -41,15 +41,6 @@ class _Node:
     inside: list[_Node] = field(default_factory=list)
 
 
-class _Item(NamedTuple):
-    """A piece of the output. A word is up to three of them: signs before it, itself, signs behind it."""
-
-    kind: Literal["before", "word", "behind", "open", "close", "point"]
-    text: str
-    first: bool = False  # begins a word: a space is due before it
-    spaced: tuple[bool, bool] = (False, False)  # a point: whether it had space before and behind it
-
-
 class Sentence:
     """One block's text, with the tags inside it."""
 
@@ -66,7 +57,7 @@ class Sentence:
         if not self._root.inside:
             return escape(translated.text, quote=False)
         words = translated.text.split()
-        return _joined(_Placing(self._raw, self._words, self._owners, words, translated.alignment).items(self._root))
+        return joined(_Placing(self._raw, self._words, self._owners, words, translated.alignment).items(self._root))
 
     def _build(self, part: Sequence[Token]) -> str:
         """The tree of tags; every start has its end (the caller has seen to that)."""
@@ -124,10 +115,10 @@ class _Placing:
             owned[target] = owners[source]
         self._owned = _filled(owned)
 
-    def items(self, root: _Node) -> list[_Item]:
+    def items(self, root: _Node) -> list[Item]:
         return self._inside(root, 0, len(self._words))
 
-    def _inside(self, node: _Node, low: int, high: int) -> list[_Item]:
+    def _inside(self, node: _Node, low: int, high: int) -> list[Item]:
         """What is between an element's tags, when it has the target words from `low` to `high`."""
         taken = self._share_out(node, low, high)
         ends = sorted(taken.values())
@@ -136,7 +127,7 @@ class _Placing:
             if one not in taken:
                 at.setdefault(_outside(self._place(one, node, low, high), ends), []).append(one)
         begins = {span[0]: one for one, span in taken.items()}
-        items: list[_Item] = []
+        items: list[Item] = []
         place = low
         while place <= high:
             for one in at.get(place, ()):
@@ -148,31 +139,33 @@ class _Placing:
                 items += self._element(one, *taken[one])
                 place = taken[one][1]
             else:
-                items += _word(self._words[place])
+                items += word_items(self._words[place])
                 place += 1
         return items
 
-    def _element(self, node: _Node, low: int, high: int) -> list[_Item]:
+    def _element(self, node: _Node, low: int, high: int) -> list[Item]:
         if node.end is None:
-            return [_Item("point", node.raw, spaced=self._spaces(node))]
+            return [Item("point", node.raw, spaced=self._spaces(node))]
         before, behind = self._signs_outside(node)
         items = self._inside(node, low, high)
         head = [items.pop(0)] if before and items and items[0].kind == "before" else []
         tail = [items.pop()] if behind and items and items[-1].kind == "behind" else []
-        return [*head, _Item("open", node.raw), *items, _Item("close", node.end), *tail]
+        return [*head, Item("open", node.raw), *items, Item("close", node.end), *tail]
 
     def _share_out(self, node: _Node, low: int, high: int) -> dict[_Node, tuple[int, int]]:
-        """Each element inside takes its longest run; one that has text but no run takes the nearest free word."""
-        taken: dict[_Node, tuple[int, int]] = {}
-        start = low
+        """Each element inside takes a run of its words; one that has text but no run takes the nearest free word."""
+        owned: dict[_Node, list[int]] = {}
         for place in range(low, high):
-            one = _child(self._owned[place], node)
-            if place + 1 == high or _child(self._owned[place + 1], node) is not one:
-                if one is not None:
-                    was = taken.get(one, (0, 0))
-                    if place + 1 - start > was[1] - was[0]:
-                        taken[one] = start, place + 1
-                start = place + 1
+            child = _child(self._owned[place], node)
+            if child is not None:
+                owned.setdefault(child, []).append(place)
+        taken: dict[_Node, tuple[int, int]] = {}
+        used: set[int] = set()
+        for child in sorted(owned, key=lambda one: -len(owned[one])):
+            span = next((span for span in _runs(owned[child]) if used.isdisjoint(range(*span))), None)
+            if span is not None:
+                taken[child] = span
+                used.update(range(*span))
         homeless = [one for one in node.inside if one.end is not None and one not in taken and self._has_text(one)]
         if homeless:
             self._house(homeless, taken, node, low, high)
@@ -183,11 +176,10 @@ class _Placing:
     ) -> None:
         covered = {place for span in taken.values() for place in range(*span)}
         free = [place for place in range(low, high) if place not in covered]
-        length = max(1, node.stop - node.start)
         for one in homeless:
             if not free:
                 return
-            wanted = low + (high - low) * ((one.start + one.stop) / 2 - node.start) / length - 0.5
+            wanted = self._place(one, node, low, high)
             right = min(bisect_left(free, wanted), len(free) - 1)
             nearest = min((right, max(0, right - 1)), key=lambda number: abs(free[number] - wanted))
             place = free.pop(nearest)
@@ -260,53 +252,28 @@ def _around_both(one: _Node, two: _Node) -> _Node:
     return shared[-1]
 
 
+def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Where an element with these target words might go, best first; one stranger between two of them may come along.
+
+    Alignments err by a word here and there: half a link is worse than a link with a word too many.
+    """
+    runs: list[tuple[int, int, int]] = []  # begin, end, how many more of its own words than others
+    for reach in (2, 1):
+        found: list[list[int]] = []
+        for place in places:
+            if found and place - found[-1][-1] <= reach:
+                found[-1].append(place)
+            else:
+                found.append([place])
+        runs += [(one[0], one[-1] + 1, 2 * len(one) - (one[-1] + 1 - one[0])) for one in found]
+    runs.sort(key=lambda run: (-run[2], run[0] - run[1]))
+    return [(begin, end) for begin, end, _ in runs]
+
+
 def _outside(place: int, taken: Sequence[tuple[int, int]]) -> int:
     """The place itself, or the end of the span that it is within."""
     number = bisect_left(taken, (place, 0)) - 1
     return max(place, taken[number][1]) if number >= 0 else place
-
-
-def _word(text: str) -> list[_Item]:
-    start, stop = 0, len(text)
-    while start < stop and not text[start].isalnum():
-        start += 1
-    while stop > start and not text[stop - 1].isalnum():
-        stop -= 1
-    if start == stop:
-        return [_Item("word", text, first=True)]
-    before = [_Item("before", text[:start], first=True)] if start else []
-    behind = [_Item("behind", text[stop:])] if stop < len(text) else []
-    return [*before, _Item("word", text[start:stop], first=not before), *behind]
-
-
-def _joined(items: Sequence[_Item]) -> str:
-    """Words with a space between them; it stands outside the tags that it is next to."""
-    out: list[str] = []
-    tags: list[_Item] = []
-    begun = False
-    for item in items:
-        if item.kind in ("open", "close", "point"):
-            tags.append(item)
-            continue
-        out += _with_space(tags, before=begun, behind=True) if item.first else [tag.text for tag in tags]
-        out.append(escape(item.text, quote=False))
-        tags, begun = [], True
-    out += _with_space(tags, before=begun, behind=False)
-    return "".join(out)
-
-
-def _with_space(tags: Sequence[_Item], before: bool, behind: bool) -> list[str]:
-    """Tags between two words (or before the first, behind the last), with the space in its place among them."""
-    glued = len(list(takewhile(_glued_to_the_left, tags)))
-    rest = tags[glued:]
-    points = any(tag.kind == "point" for tag in rest)
-    space = [" "] if before and (behind or points) else []
-    texts = [tag.text + (" " if behind and tag.kind == "point" and tag.spaced[1] else "") for tag in rest]
-    return [*(tag.text for tag in tags[:glued]), *space, *texts]
-
-
-def _glued_to_the_left(tag: _Item) -> bool:
-    return tag.kind == "close" or (tag.kind == "point" and not tag.spaced[0])
 
 
 def _word_spans(text: str) -> Iterator[tuple[int, int]]:
