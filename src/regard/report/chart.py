@@ -114,7 +114,7 @@ def _y_tick(y: _Scale, tick: float) -> str:
 
 def _x_tick(x: _Scale, tick: float) -> str:
     at = f"{100 * x.share(tick):.2f}%"
-    return f'<text x="{at}" y="100%" dy="20" text-anchor="middle">{tick:,.0f}</text>'
+    return f'<text x="{at}" y="100%" dy="20" text-anchor="middle">{_tick_text(tick)}</text>'
 
 
 def _tick_text(value: float) -> str:

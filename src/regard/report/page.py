@@ -55,7 +55,7 @@ def summary(story: RunStory) -> str:
         f"{n_pairs:,} pairs" if n_pairs else "",
         shape(model) if isinstance(model, dict) else "",
         f"{n_parameters / 1e6:.1f}M parameters" if n_parameters else "",
-        f"{elapsed / 60:.1f} minutes" if elapsed is not None else "",
+        "" if elapsed is None else f"{elapsed / 60:.1f} minutes" if elapsed < 6000 else duration(elapsed),
         ", ".join(f"{name} {value}" for name, value in scores.items()),
     ]
     return " · ".join(part for part in parts if part)

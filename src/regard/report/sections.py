@@ -16,6 +16,8 @@ from regard.report.story import RunStory, SampleStory
 from regard.report.words import count, few_digits
 
 _MAX_ROWS = 60  # of the table of validations
+_MAX_STRETCHES = 8  # of a sample's translations
+_KNOWS = 0.4  # of a head's weight on the partner word: chance gives a tenth of that
 
 
 def samples(story: RunStory) -> str:
@@ -32,7 +34,7 @@ def samples(story: RunStory) -> str:
 
 def _sample(sample: SampleStory) -> str:
     rows = [("source", sample.source, ""), ("reference", sample.reference, "")]
-    for first, last, text in _unchanged(sample.translations):
+    for first, last, text in _some(_unchanged(sample.translations)):
         right = text.strip() == sample.reference.strip()
         when = f"step {first:,}" if first == last else f"step {first:,}–{last:,}"
         rows.append((f"{when}{' ✓' if right else ''}", text, "right" if right else ""))
@@ -52,6 +54,14 @@ def _unchanged(translations: Sequence[tuple[int, str]]) -> list[tuple[int, int, 
         else:
             found.append((step, step, text))
     return found
+
+
+def _some(stretches: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """A handful from the first to the last, evenly spaced."""
+    gaps = _MAX_STRETCHES - 1
+    if len(stretches) <= _MAX_STRETCHES:
+        return stretches
+    return [stretches[round(i * (len(stretches) - 1) / gaps)] for i in range(_MAX_STRETCHES)]
 
 
 def text_findings(story: RunStory) -> str:
@@ -93,7 +103,8 @@ def heads(story: RunStory) -> str:
     agreement, sharpness = number(best.get("agreement")), number(best.get("sharpness"))
     if not (isinstance(layer, int) and isinstance(head, int)):
         return ""
-    said = f"Head {head + 1} of decoder layer {layer + 1} knows best which word comes from which"
+    knows = "knows best" if agreement is not None and agreement >= _KNOWS else "comes nearest to knowing"
+    said = f"Head {head + 1} of decoder layer {layer + 1} {knows} which word comes from which"
     if agreement is not None and number(best.get("n_links")):
         said += f": it gives {agreement:.0%} of its weight to a word’s partner in the source"
     if sharpness is not None:

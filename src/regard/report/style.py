@@ -41,7 +41,7 @@ circle.one, svg .name.one { fill: var(--target); }
 circle.two, svg .name.two { fill: var(--attention); }
 circle.ink, svg .name.ink { fill: var(--ink); }
 .sample { border-top: 1px solid var(--line); padding: 1rem 0 .5rem; }
-dl.lines { display: grid; grid-template-columns: 7.5rem minmax(0, 1fr); gap: .3rem 1rem; margin: 0; }
+dl.lines { display: grid; grid-template-columns: 10.5rem minmax(0, 1fr); gap: .3rem 1rem; margin: 0; max-width: 62rem; }
 dl.lines dt { color: var(--soft); font-size: .85rem; padding-top: .12rem; }
 dl.lines dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; unicode-bidi: plaintext; text-align: start; }
 dl.lines .right { color: var(--target); }
@@ -54,7 +54,7 @@ table { border-collapse: collapse; }
 th, td { text-align: right; padding: .3rem 1.1rem .3rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 .wall th, .wall td { border: 0; padding: 0; text-align: center; }
-.wall th { padding: 0 .75rem .2rem 0; }
+.wall th { padding-bottom: .2rem; } .wall th:first-child { padding-right: .75rem; }
 .wall td { width: 3.2rem; height: 2.4rem; border: 2px solid var(--ground); font-size: .85rem;
   background: rgb(var(--cell) / calc(var(--w) * .75)); }
 .wall td.best { outline: 2px solid var(--ink); outline-offset: -2px; font-weight: 600; }

@@ -1,0 +1,152 @@
+"""`report.html`, the built-in corpus and the ends of a failed start, through the command line."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.report import read_run
+
+Inline = Callable[..., Any]
+Arguments = Callable[..., list[str]]
+FEW = ("training.steps=6", "training.validate_every=3", "training.save_every=3", "training.translated=4")
+
+
+def test_every_training_ends_with_its_report(inline: Inline, text: Any, arguments: Arguments, tmp_path: Path) -> None:
+    assert inline(*arguments(text, "run", *FEW)).returncode == 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<b>finished</b> · 6 steps" in page
+    assert "refresh" not in page
+    story = read_run(tmp_path / "run")
+    assert [one.step for one in story.steps] == [1, 2, 3, 4, 5, 6]
+    assert [one.step for one in story.validations] == [3, 6]
+    assert len(story.samples) == 3
+    assert story.plan is not None and story.plan["n_pairs"] == story.facts["n_pairs"]  # type: ignore[index]
+    assert story.plan["n_parameters"] == story.facts["n_parameters"]  # type: ignore[index]
+    assert [corpus["n_pairs"] for corpus in story.corpora] == [300]
+    assert len(story.facts["cross_heads"]["agreement"][0]) == 2  # type: ignore[index]
+    events = [json.loads(line)["event"] for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()]
+    assert events[:3] == ["examined", "plan", "step"]
+
+
+def test_a_finished_run_gets_back_a_report_that_is_missing_and_keeps_one_that_is_not(
+    inline: Inline, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
+    page = tmp_path / "run" / "report.html"
+    assert inline(*arguments(text, "run", *FEW)).returncode == 0
+    before = page.stat().st_mtime_ns
+    assert inline(*arguments(text, "run", *FEW)).returncode == 0
+    assert page.stat().st_mtime_ns == before
+    page.unlink()
+    assert "is finished" in inline(*arguments(text, "run", *FEW)).stderr
+    assert "<b>finished</b>" in page.read_text()
+
+
+def test_a_live_report_follows_the_training_and_tells_of_its_stop(
+    regard: Any, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
+    slow = ("training.steps=100000", "training.save_every=100000", "training.validate_every=100000")
+    process = regard.start(*arguments(text, "run", *slow, "--report"))
+    page = tmp_path / "run" / "report.html"
+    until = time.monotonic() + 60
+    while not (page.exists() and (tmp_path / "run" / "journal.jsonl").read_bytes().count(b'"step"') > 3):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.05)
+    live = page.read_text()
+    assert '<meta http-equiv="refresh"' in live and "<b>training</b>" in live
+    story = read_run(tmp_path / "run")
+    assert story.state == "running" and story.eta_seconds is not None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "run/report.html: open it in a browser" in err
+    stopped = page.read_text()
+    assert "refresh" not in stopped and "<b>stopped</b>" in stopped
+    assert read_run(tmp_path / "run").state == "stopped"
+
+
+def test_a_report_that_can_not_be_written_costs_a_warning_and_nothing_else(
+    inline: Inline, text: Any, arguments: Arguments, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr("regard.report.live.write_file", full)
+    monkeypatch.setattr("regard.report.live._replace", full)
+    done = inline(*arguments(text, "run", *FEW, "--report"))
+    assert done.returncode == 0
+    assert done.stderr.count("warning: no report: [Errno 28] No space left on device") == 1
+    assert (tmp_path / "run" / "model" / "model.safetensors").exists()
+    assert "its story" not in done.stderr
+
+
+def test_the_street_corpus_is_there_without_any_file(
+    inline: Inline, arguments: Arguments, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from regard.demo import street
+
+    whole = street.split
+    monkeypatch.setattr(street, "split", lambda seed: whole(seed, n_train=300, n_valid=40, n_test=5, n_unseen=5))
+
+    class NoText:
+        flags = ("--corpus", "street")
+
+    given = arguments(NoText, "run", *FEW, "text.vocabulary=400")
+    assert inline(*given).returncode == 0
+    story = read_run(tmp_path / "run")
+    assert story.plan is not None
+    assert (story.plan["n_pairs"], story.plan["n_validation"]) == (300, 40)
+    assert story.recipe["data"]["train"][0]["source"] == str(tmp_path / "run" / "data" / "street" / "train.en")
+    before = (tmp_path / "run" / "data" / "street" / "train.en").stat().st_mtime_ns
+    assert "is finished" in inline(*given).stderr
+    assert (tmp_path / "run" / "data" / "street" / "train.en").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("train", "missing option '--out'; hint: regard train --help"),
+        ("train --out", "option '--out' requires an argument; hint: regard"),
+        ("train --out o --sorce a", "no such option: --sorce"),
+        ("train --out o --corpus alley", "'alley' is not"),
+        ("train --out o --corpus street --source a --target b", "--corpus street has its own text; hint: "),
+        ("train --out full --corpus street", "full is not empty and not a run: it has something; hint: "),
+        ("trian", "no such command 'trian'"),
+        ("translate", "missing argument 'RUN'"),
+        ("evaluate", "missing option '--reference'; hint: regard evaluate --help"),
+        ("compare a", "missing argument 'B'; hint: regard compare --help"),
+        ("check", "missing argument"),
+        ("evaluate --reference a --beam x", "invalid value for '--beam'"),
+        ("evaluate --reference a --beam 0", "invalid value for '--beam'"),
+    ],
+)
+def test_a_command_that_makes_no_sense_is_one_line_with_a_hint(
+    inline: Inline, tmp_path: Path, arguments: str, words: str
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "something").touch()
+    done = inline(*arguments.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ") and words in line and "; hint: " in line
+    assert [entry.name for entry in (tmp_path / "full").iterdir()] == ["something"]
+
+
+def test_without_any_argument_there_is_help(inline: Inline) -> None:
+    done = inline()
+    assert done.returncode == 2
+    assert "Usage: regard" in done.stdout and "train" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_start_that_failed_leaves_no_directory_behind(inline: Inline, tmp_path: Path) -> None:
+    assert inline("train", "--source", "none", "--target", "none", "--out", "run").returncode == 2
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "mine").mkdir()
+    assert inline("train", "--source", "none", "--target", "none", "--out", "mine").returncode == 2
+    assert (tmp_path / "mine").is_dir()  # it was there before
