@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from regard.serve.problem import Problem
 
 SHORTEST = 16  # characters; what is shorter can be guessed
 _HASHED = "sha256:"
+_HEXADECIMAL = re.compile("[0-9a-fA-F]{64}")
 
 
 class Keys:
@@ -44,6 +46,8 @@ def read_keys(path: Path) -> Keys:
             continue
         if len(key) < SHORTEST:
             raise UserError(f"{path}:{number}: a key needs {SHORTEST} characters", hint="openssl rand -hex 24")
+        if key.startswith(_HASHED) and not _HEXADECIMAL.fullmatch(key.removeprefix(_HASHED)):
+            raise UserError(f"{path}:{number}: behind {_HASHED} come 64 hexadecimal digits", hint="sha256sum")
         keys.append(key)
     if not keys:
         raise UserError(f"there is no key in {path}", hint="write one a line, or leave out --keys")

@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import current_thread, main_thread
 from time import monotonic
 from types import FrameType
 
@@ -44,6 +45,12 @@ def url_of(bound: socket.socket) -> str:
 
 def run(app: FastAPI, service: Service, bound: socket.socket, announce: Callable[[str], None]) -> bool:
     """Serve until told to stop. False when something was left behind: an engine thread that does not come back."""
+    server_of(app, service, lambda: announce(url_of(bound))).run(sockets=[bound])
+    return not service.left_behind
+
+
+def server_of(app: FastAPI, service: Service, announce: Callable[[], None]) -> Server:
+    """uvicorn with the limits of the service."""
 
     class Protocol(PatientProtocol):
         settings = service.settings
@@ -63,9 +70,7 @@ def run(app: FastAPI, service: Service, bound: socket.socket, announce: Callable
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=service.settings.max_header,
     )
-    server = Server(config, service, lambda: announce(url_of(bound)))
-    server.run(sockets=[bound])
-    return not service.left_behind
+    return Server(config, service, announce)
 
 
 class Server(uvicorn.Server):
@@ -85,6 +90,9 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """As uvicorn's, but a signal that was heard is not raised again: a service that was stopped did well."""
+        if current_thread() is not main_thread():  # signals are not ours to hear
+            yield
+            return
         before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
         try:
             yield

@@ -87,6 +87,7 @@ class Service:
         admitted: bool = False,
     ) -> list[Translation]:
         """One translation a text, through the queue. Raises a Problem; cancelled, its work is dropped."""
+        self.check_number(texts)
         self.check_size(texts)
         self.check_beam(beam, alternatives)
         options = DecodingOptions(beam=max(beam, alternatives + 1), n_best=alternatives + 1)
@@ -118,9 +119,11 @@ class Service:
             for batcher in self._batchers.values():
                 batcher.fail()
 
-    def check_size(self, texts: Sequence[str]) -> None:
+    def check_number(self, texts: Sequence[str]) -> None:
         if len(texts) > self.settings.max_texts:
             raise Problem(413, "too_many", f"{len(texts):,} texts; {self.settings.max_texts:,} at most")
+
+    def check_size(self, texts: Sequence[str]) -> None:
         longest = max(map(len, texts), default=0)
         if longest > self.settings.max_text:
             most = self.settings.max_text

@@ -30,6 +30,7 @@ class Stream:
     def __init__(self, service: Service, model: ServedModel, texts: list[str], **options: Any) -> None:
         self._service, self._model, self._options = service, model, options
         self._most = service.settings.max_streamed
+        service.check_number(texts)
         self._sentences = [
             _Sentence(number, place, part)
             for number, text in enumerate(texts)

@@ -1,0 +1,43 @@
+"""`regard serve` with an engine that dies or blocks when it reads the word; a program of its own."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import sleep
+
+from regard.decoding.records import DecodingOptions
+from regard.serve import Service, Settings, create_app, load_models, run
+from regard.serve.batcher import Translates
+from regard.serve.server import bind
+from regard.translator import Translation
+
+
+class Mortal:
+    """A translator until it reads `die` or `block`."""
+
+    def __init__(self, translator: Translates) -> None:
+        self._translator = translator
+
+    def translate(
+        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool
+    ) -> list[Translation]:
+        if "die" in lines:
+            raise SystemExit
+        if "block" in lines:
+            sleep(3_600)
+        return self._translator.translate(lines, options=options, target=target, details=details)
+
+
+def main() -> None:
+    settings = Settings(port=0)
+    [model] = load_models([Path(sys.argv[1])])
+    mortal = replace(model, translators=[Mortal(one) for one in model.translators])
+    service = Service([mortal], settings)
+    run(create_app(service), service, bind(settings), lambda url: print(url, flush=True))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""The queue: who shares a batch, who is refused, and whose work is never done."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.decoding.records import DecodingOptions
+from regard.serve.batcher import TEXTS_PER_BATCH, TOKENS_PER_BATCH, Batcher, Wish, _choose, _Line
+from regard.serve.problem import Problem
+from regard.translator import Translation
+
+from .fakes import Shout
+
+
+def with_batcher(
+    body: Callable[[Batcher], Awaitable[Any]], *translators: Shout, max_waiting: int = 100, stall_seconds: float = 60.0
+) -> Any:
+    async def whole() -> Any:
+        batcher = Batcher(translators, wait_seconds=0.005, max_waiting=max_waiting, stall_seconds=stall_seconds)
+        batcher.start()
+        try:
+            return await body(batcher)
+        finally:
+            for translator in translators:
+                translator.free.set()
+            batcher.close()
+
+    return asyncio.run(whole())
+
+
+async def ask(batcher: Batcher, *texts: str, wish: Wish | None = None, seconds: float = 10.0) -> list[str]:
+    found = await batcher.translate(texts, [1] * len(texts), wish or Wish(), deadline_seconds=seconds)
+    return [one.text for one in found]
+
+
+async def held(translator: Shout) -> None:
+    """Until a batch is in the engine, which will not let it go."""
+    await asyncio.to_thread(translator.begun.wait, 10)
+
+
+def test_requests_that_come_together_share_a_batch_and_each_gets_its_own() -> None:
+    shout = Shout()
+
+    async def body(batcher: Batcher) -> list[list[str]]:
+        return await asyncio.gather(*(ask(batcher, f"a{i}", f"b{i}") for i in range(10)))
+
+    found = with_batcher(body, shout)
+    assert found == [[f"A{i}", f"B{i}"] for i in range(10)]
+    assert len(shout.batches) == 1
+
+
+def test_only_like_wishes_share_a_batch() -> None:
+    shout = Shout()
+    greedy = Wish(DecodingOptions(beam=1))
+
+    async def body(batcher: Batcher) -> Any:
+        return await asyncio.gather(*(ask(batcher, f"{i}", wish=greedy if i % 2 else None) for i in range(8)))
+
+    assert with_batcher(body, shout) == [[f"{i}"] for i in range(8)]
+    assert sorted(map(sorted, shout.batches)) == [["0", "2", "4", "6"], ["1", "3", "5", "7"]]
+
+
+def test_the_work_of_a_client_that_has_left_is_never_begun() -> None:
+    shout = Shout()
+    shout.free.clear()
+
+    async def body(batcher: Batcher) -> None:
+        first = asyncio.create_task(ask(batcher, "first"))
+        await held(shout)
+        leavers = [asyncio.create_task(ask(batcher, f"leaver {i}")) for i in range(50)]
+        stays = asyncio.create_task(ask(batcher, "stays"))
+        await asyncio.sleep(0)
+        assert batcher.n_waiting == 51
+        for leaver in leavers:
+            leaver.cancel()
+        await asyncio.gather(*leavers, return_exceptions=True)
+        assert batcher.n_waiting == batcher.n_waiting_tokens == 1
+        shout.free.set()
+        assert await first == ["FIRST"] and await stays == ["STAYS"]
+        assert batcher.meter.n_dropped_tokens == 50 and batcher.meter.n_wasted_tokens == 0
+
+    with_batcher(body, shout)
+    assert shout.seen == ["first", "stays"]
+
+
+def test_what_is_translated_for_nobody_is_counted() -> None:
+    shout = Shout()
+    shout.free.clear()
+
+    async def body(batcher: Batcher) -> int:
+        leaver = asyncio.create_task(ask(batcher, "too late"))
+        await held(shout)
+        leaver.cancel()
+        await asyncio.gather(leaver, return_exceptions=True)
+        shout.free.set()
+        await ask(batcher, "next")
+        return batcher.meter.n_wasted_tokens
+
+    assert with_batcher(body, shout) == 1
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
+    shout = Shout()
+    shout.free.clear()
+
+    async def body(batcher: Batcher) -> None:
+        first = asyncio.create_task(ask(batcher, "first"))
+        await held(shout)
+        waiting = [asyncio.create_task(ask(batcher, f"{i}")) for i in range(10)]
+        await asyncio.sleep(0)
+        with pytest.raises(Problem) as refused:
+            await ask(batcher, "one too many")
+        assert refused.value.status == 429 and refused.value.retry_after in range(1, 61)
+        shout.free.set()
+        assert await first == ["FIRST"]
+        assert await asyncio.gather(*waiting) == [[f"{i}"] for i in range(10)]
+        assert await ask(batcher, "room again") == ["ROOM AGAIN"]
+
+    with_batcher(body, shout, max_waiting=10)
+    assert "one too many" not in shout.seen
+
+
+def test_a_deadline_is_kept_and_what_was_not_begun_is_dropped() -> None:
+    shout = Shout()
+    shout.free.clear()
+
+    async def body(batcher: Batcher) -> None:
+        first = asyncio.create_task(ask(batcher, "first"))
+        await held(shout)
+        with pytest.raises(Problem) as late:
+            await ask(batcher, "late", seconds=0.05)
+        assert late.value.status == 504 and batcher.n_waiting == 0
+        shout.free.set()
+        await first
+
+    with_batcher(body, shout)
+    assert shout.seen == ["first"]
+
+
+def test_one_text_that_fails_does_not_spoil_the_others_of_its_batch() -> None:
+    shout = Shout()
+
+    async def body(batcher: Batcher) -> list[Any]:
+        texts = ["good", "raise ValueError secret", "fine"]
+        return await asyncio.gather(*(ask(batcher, text) for text in texts), return_exceptions=True)
+
+    good, failed, fine = with_batcher(body, shout)
+    assert (good, fine) == (["GOOD"], ["FINE"])
+    assert isinstance(failed, Problem) and failed.status == 500 and "secret" not in failed.message
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_thread_that_dies_is_noticed_and_everyone_is_told(n_threads: int) -> None:
+    shouts = [Shout() for _ in range(n_threads)]
+
+    async def body(batcher: Batcher) -> None:
+        waiting = asyncio.create_task(ask(batcher, "raise SystemExit"))
+        for _ in range(200):
+            await asyncio.sleep(0.01)
+            if batcher.health() is not None:
+                break
+        assert batcher.health() == "dead (SystemExit)"
+        batcher.fail()
+        for asked in (waiting, ask(batcher, "anything")):
+            with pytest.raises(Problem) as told:
+                await asked
+            assert told.value.status == 503
+
+    with_batcher(body, *shouts)
+
+
+def test_a_thread_that_is_stuck_is_noticed() -> None:
+    shout = Shout()
+    shout.free.clear()
+
+    async def body(batcher: Batcher) -> None:
+        waiting = asyncio.create_task(ask(batcher, "stuck"))
+        await held(shout)
+        assert batcher.health() is None
+        await asyncio.sleep(0.3)
+        assert batcher.health() == "stuck"
+        batcher.fail()
+        with pytest.raises(Problem, match="engine"):
+            await waiting
+
+    with_batcher(body, shout, stall_seconds=0.1)
+
+
+def test_two_threads_share_what_waits() -> None:
+    shouts = Shout(0.02), Shout(0.02)
+
+    async def body(batcher: Batcher) -> list[str]:
+        return await ask(batcher, *(f"{i}" for i in range(20)))
+
+    assert with_batcher(body, *shouts) == [f"{i}" for i in range(20)]
+    assert all(shout.batches for shout in shouts)
+
+
+@given(st.lists(st.integers(1, 600), min_size=1, max_size=120), st.integers(1, 3))
+def test_a_batch_has_the_oldest_fits_the_budget_and_repeats_nothing(sizes: list[int], n_free: int) -> None:
+    lines = [_Line(None, i, "", size, Wish(), 0.0) for i, size in enumerate(sizes)]  # type: ignore[arg-type]
+    chosen = _choose(lines, n_free)
+    assert lines[0] in chosen and len(set(chosen)) == len(chosen) <= TEXTS_PER_BATCH
+    longest = max(line.n_tokens for line in chosen)
+    assert len(chosen) == 1 or longest * len(chosen) <= TOKENS_PER_BATCH
+
+
+def test_blank_texts_and_none_at_all() -> None:
+    async def body(batcher: Batcher) -> list[list[Translation]]:
+        return [await batcher.translate(texts, [1] * len(texts), Wish(), deadline_seconds=5) for texts in ([], [" "])]
+
+    assert with_batcher(body, Shout()) == [[], [Translation("", n_parts=0)]]
