@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from regard.serve.app import create_app
 from regard.serve.models import load_models
 from regard.serve.service import Service
+from regard.translator import Translator
 
 from .fake import Fake
 
@@ -57,6 +58,25 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def known() -> tuple[str, str]:
+    """A sentence of which the stored model makes the same with rounded weights as with exact ones, and what."""
+    lines = [GOLDEN.joinpath(name).read_text().splitlines() for name in ("source.txt", "expected.txt")]
+    with Translator.load(GOLDEN / "model", threads=1) as translator:
+        rounded = [one.text for one in translator.translate(lines[0])]
+    return next((line, exact) for line, exact, text in zip(*lines, rounded, strict=True) if exact == text)
+
+
+@pytest.fixture(scope="session")
+def sentence(known: tuple[str, str]) -> str:
+    return known[0]
+
+
+@pytest.fixture(scope="session")
+def expected(known: tuple[str, str]) -> str:
+    return known[1]
+
+
+@pytest.fixture(scope="session")
 def service(run: Path) -> Iterator[str]:
     """The real service: the stored model alone, and with its run. Its address."""
     app = create_app(Service(load_models([GOLDEN / "model", run], n_engines=1)))
@@ -80,8 +100,11 @@ def fake() -> Iterator[Fake]:
 
 
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Visit]:
-    """visit(url, view, width=…, locale=…, **state) opens the page; what the console says must be in `may_say`."""
+def visit(browser: Browser, fake: Fake) -> Iterator[Visit]:
+    """visit(url, view, width=…, locale=…, **state) opens the page; what the console says must be in `may_say`.
+
+    It needs the fake server only to be done before that is: else every page would see it go.
+    """
     contexts = []
     said: list[str] = []
     allowed: list[str] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
@@ -24,7 +23,8 @@ class Fake:
     def __init__(self) -> None:
         self.models = [model("fake", "en", "de")]
         self.key: str | None = None
-        self.delay_seconds = 0.0
+        self.open = threading.Event()  # as long as it is not set, questions wait
+        self.open.set()
         self.refusals: dict[str, tuple[int, Json]] = {}  # path → status and error
         self.story = (100, "finished")
         self.asked: list[tuple[str, Json]] = []
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             error = {"code": "key", "message": "a key, please", "request_id": "1"}
             self._json(401, {"error": error})
             return
-        time.sleep(owner.delay_seconds)
+        owner.open.wait(timeout=20)
         self._json(*owner.answer(path, body))
 
     def _file(self, path: str) -> None:

@@ -37,6 +37,7 @@ def test_a_key_is_asked_for_once(visit: Visit, fake: Fake) -> None:
 def test_without_a_key_it_says_what_is_missing(visit: Visit, fake: Fake) -> None:
     fake.key = "sesame"
     page = visit(fake.url, text="one", may_say="401")
+    expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#remarks")).to_contain_text("wants a key")
     page.get_by_role("button", name="Try again").click()

@@ -19,13 +19,14 @@ def test_only_the_last_of_what_was_typed_is_asked_for(visit: Visit, fake: Fake) 
 def test_an_answer_to_old_text_is_never_shown(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url, text="one")
     expect(page.locator("#words")).to_have_text("eno")
-    fake.delay_seconds = 0.5
-    page.locator("#sentence").fill("two")
-    page.wait_for_timeout(250)
-    fake.delay_seconds = 0
-    page.locator("#sentence").fill("three")
+    fake.open.clear()
+    with page.expect_request("**/v1/translate"):
+        page.locator("#sentence").fill("two")
+    with page.expect_request("**/v1/translate"):
+        page.locator("#sentence").fill("three")
+    fake.open.set()
     expect(page.locator("#words")).to_have_text("eerht")
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(200)
     expect(page.locator("#words")).to_have_text("eerht")
 
 
@@ -52,10 +53,11 @@ def test_slow_is_said_only_when_it_is_slow(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url)
     page.locator("#sentence").fill("word")
     expect(page.locator(".time")).to_have_text("12 ms")
-    fake.delay_seconds = 0.6
+    fake.open.clear()
     page.locator("#sentence").fill("other")
     expect(page.locator(".time")).to_have_text("translating…")
     expect(page.locator("#words")).to_have_text("drow")
+    fake.open.set()
     expect(page.locator("#words")).to_have_text("rehto")
 
 
@@ -79,7 +81,8 @@ def test_the_link_leads_to_the_same_sight(visit: Visit, fake: Fake) -> None:
     expect(page.locator(".said")).to_have_text("Link copied")
     link = page.evaluate("navigator.clipboard.readText()")
     other = visit(link.split("#")[0])
-    other.goto(link)
+    other.goto(link)  # the same page: only what stands after the # is new
+    expect(other.locator("#sentence")).to_have_value("good day")
     other.reload()
     expect(other.locator("#sentence")).to_have_value("good day")
     expect(other.locator("#pair-to")).to_have_value("fr")

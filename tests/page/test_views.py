@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import GOLDEN, Visit
+from .conftest import Visit
 
-SENTENCE, EXPECTED = (GOLDEN.joinpath(name).read_text().splitlines()[1] for name in ("source.txt", "expected.txt"))
 N_STOPS = 15
 
 
@@ -17,21 +16,25 @@ def name(run: Path) -> str:
     return run.name
 
 
-def test_a_sentence_is_translated_with_confidence_and_time(visit: Visit, service: str) -> None:
+def test_a_sentence_is_translated_with_confidence_and_time(
+    visit: Visit, service: str, sentence: str, expected: str
+) -> None:
     page = visit(service)
-    page.locator("#sentence").fill(SENTENCE)
-    expect(page.locator("#words")).to_have_text(EXPECTED)
+    page.locator("#sentence").fill(sentence)
+    expect(page.locator("#words")).to_have_text(expected)
     expect(page.locator(".time")).to_contain_text(" ms")
     doubts = [
         word.evaluate("one => one.style.getPropertyValue('--doubt')") for word in page.locator(".words .word").all()
     ]
-    assert len(doubts) == len(EXPECTED.split())
+    assert len(doubts) == len(expected.split())
     assert all(0 <= float(doubt) <= 1 for doubt in doubts)
     assert any(float(doubt) > 0 for doubt in doubts)
 
 
-def test_an_alternative_can_be_taken_over_and_given_back(visit: Visit, service: str) -> None:
-    page = visit(service, text=SENTENCE)
+def test_an_alternative_can_be_taken_over_and_given_back(
+    visit: Visit, service: str, sentence: str, expected: str
+) -> None:
+    page = visit(service, text=sentence)
     rows = page.locator("#alternatives button")
     expect(rows).to_have_count(4)
     other = rows.nth(2).locator(".text").inner_text()
@@ -39,30 +42,34 @@ def test_an_alternative_can_be_taken_over_and_given_back(visit: Visit, service: 
     expect(page.locator("#words")).to_have_text(other)
     expect(rows.nth(2)).to_have_attribute("aria-pressed", "true")
     rows.nth(0).click()
-    expect(page.locator("#words")).to_have_text(EXPECTED)
+    expect(page.locator("#words")).to_have_text(expected)
 
 
-def test_a_word_shows_its_partners_under_pointer_caret_and_touch(visit: Visit, service: str) -> None:
-    page = visit(service, text=SENTENCE, touch=True)
+def test_a_word_shows_its_partners_under_pointer_caret_and_touch(
+    visit: Visit, service: str, sentence: str, expected: str
+) -> None:
+    page = visit(service, text=sentence, touch=True)
     words = page.locator(".words .word")
     marked = page.locator(".echo .partner")
-    expect(words).to_have_count(len(EXPECTED.split()))
+    expect(words).to_have_count(len(expected.split()))
     words.nth(1).hover()
     expect(marked).to_have_count(1)
     expect(page.locator(".reading")).to_contain_text("↔")
     source = marked.inner_text()
+    place = marked.evaluate("one => [...one.parentNode.children].indexOf(one)") * 2  # digits, spaces between them
     page.mouse.move(600, 700)
     expect(marked).to_have_count(0)
     words.nth(1).tap()
     expect(marked).to_have_text([source])
-    place = SENTENCE.split().index(source) * 2  # digits and spaces
     page.locator("#sentence").evaluate("(one, place) => { one.focus(); one.setSelectionRange(place, place) }", place)
     expect(page.locator(".words .partner").first).to_be_visible()
 
 
-def test_pointing_at_the_sentence_marks_the_translation(visit: Visit, service: str) -> None:
-    page = visit(service, text=SENTENCE)
-    expect(page.locator("#words")).to_have_text(EXPECTED)
+def test_pointing_at_the_sentence_marks_the_translation(
+    visit: Visit, service: str, sentence: str, expected: str
+) -> None:
+    page = visit(service, text=sentence)
+    expect(page.locator("#words")).to_have_text(expected)
     words = page.locator(".echo span")
     found = 0
     for n in range(words.count()):
@@ -71,11 +78,11 @@ def test_pointing_at_the_sentence_marks_the_translation(visit: Visit, service: s
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         expect(words.nth(n)).to_have_class("partner")
         found += page.locator(".words .partner").count()
-    assert found == len(EXPECTED.split())  # every word of the translation has one partner
+    assert found == len(expected.split())  # every word of the translation has one partner
 
 
-def test_the_walk_goes_through_every_stop_without_asking_again(visit: Visit, service: str) -> None:
-    page = visit(service, "look", text=SENTENCE)
+def test_the_walk_goes_through_every_stop_without_asking_again(visit: Visit, service: str, sentence: str) -> None:
+    page = visit(service, "look", text=sentence)
     title = page.locator(".stop-title")
     expect(title).to_be_visible()
     asked: list[str] = []
@@ -95,12 +102,14 @@ def test_the_walk_goes_through_every_stop_without_asking_again(visit: Visit, ser
     expect(title).to_have_text(titles[-2])
 
 
-def test_a_new_sentence_is_looked_into_and_the_place_is_kept(visit: Visit, service: str) -> None:
-    page = visit(service, "look", text=SENTENCE, stop=8)
+def test_a_new_sentence_is_looked_into_and_the_place_is_kept(
+    visit: Visit, service: str, sentence: str, expected: str
+) -> None:
+    page = visit(service, "look", text=sentence, stop=8)
     title = page.locator(".stop-title")
     before = title.inner_text()
     page.locator("#sentence").fill("1 2 3")
-    expect(page.locator("#words")).not_to_have_text(EXPECTED)
+    expect(page.locator("#words")).not_to_have_text(expected)
     expect(title).to_have_text(before)
     page.locator("#sentence").fill("")
     expect(page.locator("#view-look")).to_contain_text("Write a sentence above")
@@ -111,18 +120,18 @@ def test_a_text_that_can_not_be_looked_into_is_explained(visit: Visit, service: 
     expect(page.locator("#view-look")).to_contain_text("can not be shown at work")
 
 
-def test_of_several_lines_one_is_looked_into(visit: Visit, service: str) -> None:
-    page = visit(service, "look", text=f"1 2 3\n\n{SENTENCE}")
-    expect(page.locator(".line-picker")).to_contain_text("Line 1 of 2")
+def test_of_several_lines_one_is_looked_into(visit: Visit, service: str, sentence: str) -> None:
+    page = visit(service, "look", text=f"1 2 3\n\n{sentence}")
+    expect(page.locator("#view-look .line-picker")).to_contain_text("Line 1 of 2")
     expect(page.locator(".stop-title")).to_be_visible()
     with page.expect_request("**/v1/look") as asked:
         page.get_by_role("button", name="The next line").click()
-    assert asked.value.post_data_json["text"] == SENTENCE
+    assert asked.value.post_data_json["text"] == sentence
 
 
-def test_each_intervention_shows_before_and_after(visit: Visit, service: str) -> None:
-    page = visit(service, "try", text=SENTENCE)
-    expect(page.locator(".half").first).to_contain_text(EXPECTED)
+def test_each_intervention_shows_before_and_after(visit: Visit, service: str, sentence: str, expected: str) -> None:
+    page = visit(service, "try", text=sentence)
+    expect(page.locator(".half").first).to_contain_text(expected)
     verdict = page.locator(".verdict")
     expect(verdict).to_have_count(0)
     for switch in ("Divide by √d_k", "Mask the future"):
@@ -133,14 +142,14 @@ def test_each_intervention_shows_before_and_after(visit: Visit, service: str) ->
     for positions in ("shuffled", "none"):
         page.get_by_role("radio", name=positions).check()
         expect(verdict).to_contain_text("log-probability changes by")
-    expect(page.locator(".likely li")).to_have_count(len(EXPECTED.split()))
+    expect(page.locator(".likely li")).to_have_count(len(expected.split()))
     page.get_by_role("button", name="Put everything back").click()
     expect(page.get_by_role("radio", name="normal")).to_be_checked()
     expect(verdict).to_have_count(0)
 
 
-def test_every_head_can_be_silenced_and_let_speak_again(visit: Visit, service: str) -> None:
-    page = visit(service, "try", text=SENTENCE)
+def test_every_head_can_be_silenced_and_let_speak_again(visit: Visit, service: str, sentence: str) -> None:
+    page = visit(service, "try", text=sentence)
     heads = page.locator(".wall-head")
     expect(heads).to_have_count(6)  # one layer of two heads, three kinds of attention
     for n in range(6):
@@ -153,8 +162,10 @@ def test_every_head_can_be_silenced_and_let_speak_again(visit: Visit, service: s
     expect(page.locator(".silenced li")).to_have_count(5)
 
 
-def test_which_heads_matter_is_explained_where_it_can_not_be_answered(visit: Visit, service: str) -> None:
-    page = visit(service, "try", text=SENTENCE, may_say="404")
+def test_which_heads_matter_is_explained_where_it_can_not_be_answered(
+    visit: Visit, service: str, sentence: str
+) -> None:
+    page = visit(service, "try", text=sentence, may_say="404")
     page.get_by_role("button", name="Which heads matter?").click()
     expect(page.locator(".matter")).to_contain_text("validated on")
 
@@ -177,11 +188,13 @@ def test_a_model_without_its_run_says_why_there_is_no_training(visit: Visit, ser
     expect(page.locator("#view-training")).to_contain_text("without the run that made it")
 
 
-def test_the_first_paint_is_quick_and_nothing_comes_from_outside(visit: Visit, service: str) -> None:
-    page = visit(service, text=SENTENCE)
-    expect(page.locator("#words")).to_have_text(EXPECTED)
+def test_the_first_paint_is_quick_and_nothing_comes_from_outside(
+    visit: Visit, service: str, sentence: str, expected: str
+) -> None:
+    page = visit(service, text=sentence)
+    expect(page.locator("#words")).to_have_text(expected)
     page.reload()
-    expect(page.locator("#words")).to_have_text(EXPECTED)
+    expect(page.locator("#words")).to_have_text(expected)
     painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     assert painted < 1000
     urls = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")

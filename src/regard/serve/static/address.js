@@ -6,15 +6,21 @@ import { UNTOUCHED, VIEWS, change, onChange, state } from "./state.js";
 const LONGEST = 16_000; // characters of an address; beyond that a link is of no use in most places
 const ATTENTIONS = ["encoder", "decoder", "cross"];
 const KEPT = ["view", "text", "line", "model", "source", "target", "place", "changes"];
-const WAIT = 250; // milliseconds; browsers refuse to rewrite an address at every keystroke
+const WAIT = 250; // milliseconds; browsers refuse to rewrite an address at every keystroke or step of the pointer
 
 let waiting = 0;
+let known = null; // the address as we last read or wrote it
 
 /** Take over what the address says, and from now on keep the two the same. `settle` completes what was read. */
 export function start(settle) {
-  change(settle(read()));
-  window.addEventListener("popstate", () => change(settle(read())));
-  onChange(KEPT, ({ step }) => (step ? push() : later()));
+  const follow = () => location.hash !== known && change(settle(read()));
+  follow();
+  for (const event of ["popstate", "hashchange"]) window.addEventListener(event, follow);
+  onChange(KEPT, ({ changed, step }) => {
+    if (step) push();
+    else if (changed.has("text") || changed.has("place")) later();
+    else replace();
+  });
 }
 
 /** The whole address of what is seen now; without the text when that is too long. */
@@ -27,12 +33,23 @@ export const fits = () => encodeURIComponent(state.text).length <= LONGEST;
 
 function later() {
   clearTimeout(waiting);
-  waiting = setTimeout(() => history.replaceState(null, "", hash()), WAIT);
+  waiting = setTimeout(replace, WAIT);
+}
+
+function replace() {
+  write("replaceState");
 }
 
 function push() {
+  write("pushState");
+}
+
+/** Write the address, unless the reader has just changed it: then it is about to be read. */
+function write(how) {
   clearTimeout(waiting);
-  if (hash() !== location.hash) history.pushState(null, "", hash());
+  if (location.hash !== known || hash() === known) return;
+  history[how](null, "", hash());
+  known = location.hash;
 }
 
 function hash() {
@@ -53,6 +70,7 @@ function hash() {
 
 /** The state that the address tells; what it does not tell, or tells wrongly, is as at the beginning. */
 function read() {
+  known = location.hash;
   const [name, rest = ""] = splitOnce(location.hash.slice(1), "?");
   const parts = new URLSearchParams(rest);
   const changed = {

@@ -1,10 +1,10 @@
 // From values to places on a chart, and which values to write at its edge.
 
-/** Round values within a range, about `n` of them: 1, 2 or 5 times a power of ten apart. */
+/** Round values within a range, about `n` of them: 1, 2, 2.5 or 5 times a power of ten apart. */
 export function ticksOf(low, high, n) {
   const rough = (high - low) / Math.max(1, n) || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5, 10].find((one) => one * power >= rough * 0.999) ?? 10);
+  const step = power * ((power < 10 ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).find((one) => one * power >= rough * 0.999) ?? 10);
   const first = Math.ceil(low / step - 1e-9);
   const count = Math.floor(high / step + 1e-9) - first + 1;
   return Array.from({ length: Math.max(0, count) }, (_, place) => (first + place) * step);

@@ -60,12 +60,13 @@ export class Sheet {
     this.#result = { ...result, milliseconds, lines: result.lines.map((line, place) => line ?? old[place] ?? null) };
     this.#show();
     clearTimeout(this.#speaking);
-    if (result.done) this.#speaking = setTimeout(() => (byId("spoken").textContent = this.#text()), QUIET);
+    if (result.done) this.#speaking = setTimeout(() => (byId("spoken").textContent = state.shown.join("\n")), QUIET);
   }
 
   #show() {
     this.#shown = this.#result.lines.map((line, place) => this.#chosenOf(line, place));
     this.#translation.show(this.#shown);
+    change({ shown: this.#shown.map(({ text }) => text) });
     this.#alternatives.show(this.#result.lines, state.chosen);
     this.#showTools();
     this.#showRemarks();
@@ -77,10 +78,6 @@ export class Sheet {
     if (!chosen) return line ?? { text: "", words: [] };
     if (!this.#plain.has(chosen)) this.#plain.set(chosen, { text: chosen.text, words: [] });
     return this.#plain.get(chosen);
-  }
-
-  #text() {
-    return this.#shown.map(({ text }) => text).join("\n");
   }
 
   #take(line, place) {
@@ -144,7 +141,7 @@ export class Sheet {
       byId("sentence").focus();
     });
     button("alternatives", () => this.#alternatives.toggle());
-    button("copy", () => this.#copied(tools.copy, this.#text(), "copied"));
+    button("copy", () => this.#copied(tools.copy, state.shown.join("\n"), "copied"));
     button("share", () => this.#copied(tools.share, link(), fits() ? "shared" : "shared.short"));
     tools.alternatives.setAttribute("aria-controls", "alternatives");
     tools.time = make("span", { class: "time" });

@@ -13,6 +13,7 @@ export const state = {
   target: null,
   place: {}, // where in the walk: stop, attention, layer, head, level, row, column
   changes: UNTOUCHED, // what "Try it" does to the model; off holds keys such as "encoder.0.3"
+  shown: [], // the translation, line by line
   chosen: {}, // line → { place, text } of the alternative that was taken over
   language: "en",
 };

@@ -72,6 +72,7 @@ export const EN = {
   "line.after": "The next line",
   "look.blank": "Write a sentence above to see what the model does with it.",
   "look.waiting": "Looking…",
+  "look.other": (text) => `For speed the service translates with rounded weights. With the exact ones, shown here, this sentence becomes “${text}”.`,
   "look.failed": "The model can not be shown at work on this sentence.",
 
   "try.intro": "Take something away from the model and see what it was good for.",
@@ -127,6 +128,7 @@ export const EN = {
   "training.step": (n) => `step ${n}`,
   "training.curve": (name) => `${name} over the steps; the arrow keys move along the curve`,
   "training.noData": "No measurement yet.",
+  "training.smoothed": "The training loss is measured against the smoothed target, the validation loss against the text itself: they are not to be compared.",
   "training.samples": "The same sentences, as it learns",
   "training.samples.how": "Words that are not in the reference are underlined.",
   "training.source": "source",

@@ -71,6 +71,7 @@ export const KO = {
   "line.after": "다음 줄",
   "look.blank": "위에 문장을 입력하면 모델이 그 문장으로 무엇을 하는지 볼 수 있습니다.",
   "look.waiting": "들여다보는 중…",
+  "look.other": (text) => `서비스는 빠르게 번역하려고 반올림한 가중치를 씁니다. 여기에 보이는 정확한 가중치로는 이 문장이 “${text}”가 됩니다.`,
   "look.failed": "이 문장으로는 모델의 속을 보여 줄 수 없습니다.",
 
   "try.intro": "모델에서 무언가를 빼 보면, 그것이 무슨 일을 하고 있었는지 알 수 있습니다.",
@@ -126,6 +127,7 @@ export const KO = {
   "training.step": (n) => `${n}단계`,
   "training.curve": (name) => `단계에 따른 ${name}. 화살표 키로 곡선을 따라갈 수 있습니다`,
   "training.noData": "아직 잰 값이 없습니다.",
+  "training.smoothed": "학습 손실은 스무딩한 목표와, 검증 손실은 글 자체와 견준 값이라서 서로 비교할 수 없습니다.",
   "training.samples": "같은 문장이 학습하면서 달라지는 모습",
   "training.samples.how": "밑줄은 정답 번역에 없는 단어입니다.",
   "training.source": "원문",

@@ -4,7 +4,7 @@ import { make } from "./dom.js";
 import { linePicker } from "./line_picker.js";
 import { look, question } from "./looking.js";
 import { stageModule } from "./stage_module.js";
-import { change, onChange, state } from "./state.js";
+import { change, lookedAt, onChange, state } from "./state.js";
 import { onLanguage, t } from "./texts.js";
 
 const PAUSE = 250; // milliseconds without a keystroke
@@ -14,6 +14,7 @@ export class LookView {
   #said = make("p", { class: "note", role: "status" });
   #box = make("div", { class: "stage-box" });
   #stage = null;
+  #found = null;
   #shown = null; // the question that the stage answers
   #timer = 0;
   #controller = null;
@@ -22,6 +23,7 @@ export class LookView {
     element.append(linePicker(), this.#said, this.#box);
     onChange(["view", "text", "line", "model", "target", "chosen"], ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0));
     onChange(["place"], () => this.#follow());
+    onChange(["shown"], () => this.#compare());
     onLanguage(() => {
       this.#stage?.setLanguage(state.language);
       this.#want(0);
@@ -44,8 +46,9 @@ export class LookView {
     try {
       const [{ Stage }, found] = await Promise.all([stageModule("stage.js"), look(body, controller.signal)]);
       if (controller.signal.aborted) return;
-      this.#say("");
       this.#show(Stage, found, JSON.stringify(body));
+      this.#found = found;
+      this.#compare();
     } catch (error) {
       if (!controller.signal.aborted) this.#say(`${t("look.failed")} ${t("refused", error.code, error.message)}`, true);
     } finally {
@@ -61,6 +64,14 @@ export class LookView {
       this.#placed(this.#stage.place, false);
     }
     this.#shown = asked;
+  }
+
+  /** The service may translate with rounded weights; where that leads elsewhere, the reader has to know. */
+  #compare() {
+    if (this.#box.hidden || !this.#found) return;
+    const { number, text } = lookedAt();
+    const other = state.shown[number] && this.#found.source.text === text && state.shown[number] !== this.#found.target.text;
+    this.#say(other ? t("look.other", this.#found.target.text) : "");
   }
 
   #say(text, instead = false) {

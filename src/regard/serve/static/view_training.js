@@ -14,6 +14,7 @@ export class TrainingView {
   #said = make("p", { class: "note", role: "status" });
   #head = make("p", { class: "head" });
   #curves;
+  #remark = make("p", { class: "note" });
   #samples = make("div");
   #body;
   #story = null;
@@ -27,7 +28,7 @@ export class TrainingView {
       perplexity: new Curve({ title: "training.perplexity", write: (value, axis) => number(value, axis && value >= 10 ? 0 : 2), log: true }),
       rate: new Curve({ title: "training.rate", write: (value) => String(Number(value.toPrecision(2))), zero: true }),
     };
-    this.#body = make("div", { class: "story" }, this.#head, make("div", { class: "curves" }, ...Object.values(this.#curves).map((one) => one.element)), this.#samples);
+    this.#body = make("div", { class: "story" }, this.#head, make("div", { class: "curves" }, ...Object.values(this.#curves).map((one) => one.element)), this.#remark, this.#samples);
     element.append(this.#said, this.#body);
     onChange(["view", "model", "models"], () => this.#start());
     onLanguage(() => (this.#story ? this.#show(this.#story) : this.#start()));
@@ -69,6 +70,7 @@ export class TrainingView {
     this.#curves.quality.show([line(validations, "BLEU", "validation", "bleu"), line(validations, "chrF", "second", "chrf")], last);
     this.#curves.perplexity.show([line(steps, "training.train", "train", "perplexity"), line(validations, "training.validation", "validation", "perplexity")], last);
     this.#curves.rate.show([line(steps, "training.rate", "train", "rate")], last);
+    this.#remark.textContent = story.recipe?.training?.smoothing ? t("training.smoothed") : "";
     this.#samples.replaceChildren(...samplesOf(story.samples ?? []), ...findingsOf(story));
   }
 

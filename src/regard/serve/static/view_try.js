@@ -17,7 +17,7 @@ export class TryView {
   #bench = make("div", { class: "bench" });
   #wallBox = make("div", { class: "wall-box" });
   #silenced = make("ul", { class: "silenced" });
-  #reset = make("button", { class: "quiet", "data-text": "try.reset", onclick: () => change({ changes: UNTOUCHED }) });
+  #reset = make("button", { class: "textlink", "data-text": "try.reset", onclick: () => change({ changes: UNTOUCHED }) });
   #result = new BeforeAfter(make("div", { class: "before-after" }));
   #matter = new HeadsThatMatter((colours) => this.#colour(colours));
   #controls;
@@ -106,7 +106,7 @@ export class TryView {
 
   #chip(key) {
     const name = t("try.head", headOf(key));
-    return make("li", {}, make("button", { "aria-label": t("try.restore", name), onclick: () => this.#pick(key) }, `${name} ×`));
+    return make("li", {}, make("button", { "aria-label": t("try.restore", name), onclick: () => this.#pick(key) }, make("s", {}, name), " ×"));
   }
 
   #say(text, instead = false) {
