@@ -7,10 +7,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from regard.cli.display import duration
 from regard.cli.evaluate import aligned
 from regard.cli.look_options import Outputs
 from regard.errors import UserError
+from regard.report.words import duration
 
 if TYPE_CHECKING:
     from regard.lens.heads import HeadsTable
@@ -55,7 +55,8 @@ def _show(table: "HeadsTable") -> None:
     whole += "" if table.bleu is None else f", BLEU {table.bleu:.1f} (greedy)"
     sys.stdout.write(f"{table.n_sentences:,} sentences: {whole}\n\n")
     names = ("entropy", "distance", "previous", "same", "next", "end")
-    rows = [("attention", "layer", "head", *names, "accuracy", "loss", "BLEU" if table.bleu is not None else "")]
+    rows: list[tuple[str, ...]] = []
+    rows.append(("attention", "layer", "head", *names, "accuracy", "loss", "BLEU" if table.bleu is not None else ""))
     for row in table.heads:
         entropy, distance, *shares = map(float, row.statistics)
         head = (NAMES[row.head.attention], str(row.head.layer + 1), str(row.head.head + 1))

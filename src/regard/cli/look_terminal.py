@@ -14,6 +14,7 @@ from regard.lens import Head
 from regard.lens.pictures import name_of
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from regard.lens.change import Change
@@ -30,7 +31,7 @@ def show(look: "Look") -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(visible(look.source.text)))
     if look.change is None:
-        console.print(Text(f"{visible(look.target.text)}  ", "bold"), Text(_sum(look.log_probability), "dim"))
+        console.print(Text(visible(look.target.text), "bold"), Text(f" {_sum(look.log_probability)}", "dim"))
         _print(console, list(_words(look)), right={1})
     else:
         _show_change(console, look.change)

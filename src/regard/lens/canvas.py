@@ -54,7 +54,8 @@ class Pen:
 
     def __init__(self, coverage: Coverage) -> None:
         self.coverage = coverage
-        self._renderer = FigureCanvasAgg(Figure(dpi=DOTS_PER_INCH)).get_renderer()
+        canvas: Any = FigureCanvasAgg(Figure(dpi=DOTS_PER_INCH))  # untyped in matplotlib
+        self._renderer = canvas.get_renderer()
 
     def style(self, size: float, colour: str = INK, *, bold: bool = False) -> dict[str, Any]:
         """Keywords for every text that matplotlib draws. A dollar is a dollar, never the start of a formula.

@@ -98,9 +98,9 @@ class _Labels:
     def below(self, axes: Axes) -> None:
         place = axes.get_xaxis_transform()
         gap = 0.045 / axes.bbox.height * axes.figure.dpi
+        upright = self._style | {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center_baseline"}
         for x, word in zip(self._places, self._words, strict=True):
-            style = {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center_baseline"}
-            axes.text(x, -gap, word, transform=place, **style, **self._style)
+            axes.text(x, -gap, word, transform=place, **upright)
 
     def beside(self, axes: Axes) -> None:
         place = axes.get_yaxis_transform()

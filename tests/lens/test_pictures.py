@@ -1,0 +1,206 @@
+"""Pictures show the numbers as they are, say which head is which, and cut nothing."""
+
+import struct
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from regard.errors import UserError
+from regard.lens import Head, Interventions, Look, pictures
+from regard.lens.canvas import DOTS_PER_INCH, Picture, shorten
+from regard.lens.head_statistics import Statistics
+from regard.lens.heads import HeadRow, HeadsTable
+from regard.lens.interventions import ATTENTIONS, Attention
+from regard.lens.lens import Lens
+from regard.lens.maps import Caption, Map, draw_map, draw_wall
+from regard.lens.pictures import draw_head, draw_heads, draw_heads_table, draw_positions
+from regard.nn.positions import sinusoid
+
+
+def texts(figure: Figure) -> list[str]:
+    return [one.get_text() for one in figure.findobj(Text) if one.get_text()]
+
+
+def images(figure: Figure) -> list[Any]:
+    return [axes.images[0] for axes in figure.axes]
+
+
+def pixels_outside(picture: Picture) -> float:
+    """By how much what is drawn furthest out leaves the sheet."""
+    figure = picture.figure
+    box = figure.get_tightbbox(figure.canvas.get_renderer())  # type: ignore[attr-defined]
+    width, height = figure.get_size_inches()
+    return float(max(-box.x0, -box.y0, box.x1 - width, box.y1 - height)) * DOTS_PER_INCH
+
+
+def even(n_rows: int, n_columns: int) -> np.ndarray[Any, Any]:
+    return np.full((n_rows, n_columns), 1 / n_columns)
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_all_heads_are_there_with_name_and_weights(look: Look, attention: Attention) -> None:
+    figure = draw_heads(look, attention).figure
+    written = texts(figure)
+    shown = images(figure)
+    for layer in range(2):
+        for head in range(4):
+            assert f"layer {layer + 1} · head {head + 1}" in written
+            image = shown[4 * layer + head]
+            np.testing.assert_array_equal(image.get_array(), look.weights(attention, layer)[head])
+            assert image.get_clim() == (0, 1)
+            assert image.get_interpolation() == "nearest"
+    rows, columns = look.labels(attention)
+    assert all(word in written for word in (*rows, *columns))
+    assert look.source.text in written
+
+
+def test_pieces_on_request(look: Look) -> None:
+    picture = draw_heads(look, "encoder", "pieces")
+    n_pieces = len(look.source.pieces)
+    assert images(picture.figure)[0].get_array().shape == (n_pieces, n_pieces)
+
+
+def test_one_head_has_its_numbers(look: Look) -> None:
+    picture = draw_head(look, Head("cross", 1, 2))
+    assert picture.title == "Encoder–decoder · layer 2 · head 3"
+    written = texts(picture.figure)
+    for weight in look.weights("cross", 1)[2].flatten():
+        if 0.005 <= weight < 0.995:
+            assert f"{weight:.2f}"[1:] in written
+
+
+def test_a_silenced_head_is_called_so(lens: Lens) -> None:
+    off = Head("encoder", 0, 1)
+    look = lens.look("one two", interventions=Interventions(heads_off=frozenset([off])))
+    assert "layer 1 · head 2 (off)" in texts(draw_heads(look, "encoder").figure)
+    assert draw_head(look, off).title.endswith("head 2 (off)")
+
+
+def test_the_future_is_marked_as_hidden_in_the_decoder_only(look: Look) -> None:
+    def layers(attention: Attention) -> int:
+        return len(draw_head(look, Head(attention, 0, 0)).figure.axes[0].images)
+
+    assert (layers("encoder"), layers("decoder"), layers("cross")) == (1, 2, 1)
+    hidden = draw_head(look, Head("decoder", 0, 0)).figure.axes[0].images[1].get_array()
+    assert hidden is not None
+    np.testing.assert_array_equal(~np.ma.getmaskarray(hidden), np.triu(np.ones(hidden.shape, dtype=bool), k=1))
+
+
+WORD = "Donaudampfschifffahrtsgesellschaft"
+SENTENCES = {
+    "one word": (["Hello", "</s>"], 2, 4),
+    "fourteen": (["animal"] * 13 + ["</s>"], 3, 8),
+    "sixty": (["word"] * 60 + ["</s>"], 2, 4),
+    "a hundred": (["w"] * 100, 1, 2),
+    "long words": ([WORD, "a", WORD * 3], 2, 2),
+    "Korean": (["그", "동물은", "너무", "피곤해서", "길을", "건너지", "않았다", ".", "</s>"], 2, 4),
+    "from the right": (["لم", "يعبر", "الحيوان", "الشارع"], 1, 3),
+    "hostile": (["$\\frac$", "$x$", "\u202e</script>", "\x1b[2J", "🚀"], 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_nothing_is_cut(name: str) -> None:
+    words, n_layers, n_heads = SENTENCES[name]
+    maps = [
+        [Map(f"layer {i + 1} · head {j + 1}", even(len(words), len(words))) for j in range(n_heads)]
+        for i in range(n_layers)
+    ]
+    sentence = " ".join(words)
+    wall = draw_wall(maps, words, words, Caption("Encoder", (sentence, sentence)))
+    assert pixels_outside(wall) <= 1
+    assert pixels_outside(draw_map(maps[0][0], words, words, (sentence,))) <= 1
+
+
+def test_titles_and_labels_do_not_run_into_each_other() -> None:
+    words = ["Hello", "</s>"]
+    maps = [[Map(f"layer {i} · head {j}", even(2, 2)) for j in range(10, 14)] for i in range(10, 12)]
+    figure = draw_wall(maps, words, words, Caption("Encoder")).figure
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    boxes = [one.get_window_extent(renderer) for one in figure.findobj(Text) if one.get_text()]
+    pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
+    assert not any(a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 and b.y0 < a.y1 for a, b in pairs)
+
+
+def test_the_files_are_what_they_say(look: Look, tmp_path: Path) -> None:
+    picture = draw_head(look, Head("cross", 0, 0))
+    for form in ("png", "svg"):
+        picture.save(tmp_path / f"a.{form}", "png" if form == "png" else "svg")
+        again = draw_head(look, Head("cross", 0, 0))
+        again.save(tmp_path / f"b.{form}", "png" if form == "png" else "svg")
+        assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
+    png = (tmp_path / "a.png").read_bytes()
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    size = picture.figure.get_size_inches() * DOTS_PER_INCH
+    assert struct.unpack(">II", png[16:24]) == tuple(int(side) for side in size)
+    at = png.index(b"pHYs") + 4
+    assert struct.unpack(">I", png[at : at + 4])[0] == round(DOTS_PER_INCH / 0.0254)
+    root = ElementTree.fromstring((tmp_path / "a.svg").read_bytes())
+    assert root.tag.endswith("svg")
+    assert not root.findall(".//{http://www.w3.org/2000/svg}text")  # outlines need no fonts
+
+
+def test_remarks_about_fonts_reach_the_picture(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.lens import fonts
+
+    monkeypatch.setattr(fonts, "_candidates", dict)
+    (remark,) = draw_map(Map("Encoder", even(1, 1)), ["길"], ["a"]).remarks
+    assert "Korean" in remark
+    assert draw_heads(look, "encoder").remarks == ()
+
+
+def test_waves_are_the_papers() -> None:
+    table = sinusoid(100, 64).numpy()
+    picture = draw_positions(table, "Positional encoding", "d_model 64")
+    field, _, *waves = picture.figure.axes
+    np.testing.assert_array_equal(field.images[0].get_array(), table)
+    assert len(waves) == 5
+    np.testing.assert_array_equal(waves[0].lines[1].get_ydata(), table[:, 0])
+    assert pixels_outside(picture) <= 1
+
+
+def test_what_each_head_is_worth() -> None:
+    heads = [Head(attention, 0, head) for attention in ATTENTIONS for head in range(2)]
+    looks = Statistics(*(np.float32(x) for x in (1.5, 2.0, 0.8, 0.1, 0.05, 0.05)))  # type: ignore[arg-type]
+    rows = [HeadRow(head, looks, 0.123 if head == heads[0] else -0.0001, 0.5, None) for head in heads]
+    picture = draw_heads_table(HeadsTable(10, 0.987, 0.4, None, tuple(rows)), "runs/x")
+    written = texts(picture.figure)
+    assert written.count("−12.3%") == 1
+    assert written.count("0.0%") == 5
+    assert written.count("previous 80%") == 6
+    assert any("98.7%" in text and "runs/x" in text for text in written)
+    assert pixels_outside(picture) <= 1
+
+
+def test_long_words_are_shortened() -> None:
+    assert shorten("street", 14) == "street"
+    assert shorten(WORD, 14) == "Donaudampfsch…"
+    assert shorten("동물은너무피곤해서", 8) == "동물은…"
+
+
+def test_without_matplotlib_it_says_what_to_install(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(pictures, "version", absent)
+    with pytest.raises(UserError, match=r"pip install 'regard\[plot\]'"):
+        draw_heads(look, "encoder")
+    monkeypatch.setattr(pictures, "version", lambda _: "3.10.8")
+    with pytest.raises(UserError, match=r"3\.10\.8 is too old"):
+        draw_positions(np.zeros((2, 2)), "")
+
+
+def test_no_window_system_and_no_global_state() -> None:
+    program = (
+        "import sys, numpy as np\nfrom regard.lens.maps import Map, draw_map\n"
+        "draw_map(Map('a', np.ones((1, 1))), ['a'], ['b'])\nassert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
