@@ -23,7 +23,9 @@ class Steps(Watcher):
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "split", lambda seed: split(seed, n_train=3_000, n_valid=30, n_test=60, n_unseen=60))
+    monkeypatch.setattr(
+        module, "split", lambda seed, n_train: split(seed, n_train=3_000, n_valid=30, n_test=60, n_unseen=60)
+    )
 
 
 def test_it_measures_shows_and_opens_at_once_the_second_time(tmp_path: Path, small: None) -> None:
@@ -42,4 +44,12 @@ def test_the_story_names_both_sentences_and_what_to_try(tmp_path: Path, small: N
     text = "\n".join(_story(shown, tmp_path / "demo"))
     assert "because it was too tired." in text and "because it was too wide." in text
     assert 0 <= shown.test.exact <= 1 and 0 <= shown.unseen.pronouns <= 1
-    assert "regard train --source" in text
+    assert 0 <= shown.head.right <= 1 and "it → animal 0." in text and "it → street 0." in text
+    assert text.index("regard train --source") < text.index("regard translate")
+
+
+def test_what_was_measured_on_another_model_is_not_told(tmp_path: Path, small: None) -> None:
+    out = tmp_path / "demo"
+    shown = first_run(out, Watcher(), steps=2)
+    (out / "demo.json").write_text(shown.model_copy(update={"model": "another"}).model_dump_json())
+    assert first_run(out, Watcher(), steps=2) == shown

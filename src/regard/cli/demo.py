@@ -1,4 +1,4 @@
-"""`regard demo`: a Transformer trained from nothing in about a minute, and what it learned."""
+"""`regard demo`: a Transformer trained from nothing in about a minute, what it learned, and the page to look inside."""
 
 import sys
 from pathlib import Path
@@ -9,12 +9,14 @@ import typer
 from regard.errors import TrainingStopped
 
 if TYPE_CHECKING:
-    from regard.demo.first_run import FirstRun
+    from regard.demo.first_run import Example, FirstRun
 
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the run is kept.")] = Path("runs/demo"),
     again: Annotated[bool, typer.Option("--again", help="Train again, even if it was done before.")] = False,
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Open the page at the end, or do not.")] = True,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Of the page; 0: any that is free.")] = 8000,
 ) -> None:
     """Train a Transformer from nothing, in about a minute, and see it choose what "it" stands for."""
     from regard.cli.display import TrainingDisplay
@@ -28,17 +30,42 @@ def demo(
             raise typer.Exit(128 + stopped.signal_number) from stopped
     for line in _story(shown, out):
         typer.echo(line)
+    if serve:
+        _open_page(out, port)
 
 
 def _story(shown: "FirstRun", out: Path) -> list[str]:
-    test, unseen = shown.test, shown.unseen
+    test, unseen, head = shown.test, shown.unseen, shown.head
     lines = [""]
-    for source, translation in shown.examples:
-        lines += [f"  {source}", f"  {translation}", ""]
+    for example in shown.examples:
+        lines += [f"  {example.source}", f"  {example.translation}", f"  {_looked(example)}", ""]
     return [
         *lines,
         f"Sentences it had never seen: {test.exact:.1%} exactly right, {test.pronouns:.1%} of the pronouns.",
         f"Nouns never seen together:   {unseen.exact:.1%} exactly right, {unseen.pronouns:.1%} of the pronouns.",
-        f'Try it:     echo "The dog did not eat the cake because it was too old." | regard translate {out}',
-        "Your own:   regard train --source YOUR.en --target YOUR.de --out runs/mine --budget 20m",
+        f"What it looks at: encoder layer {head.layer + 1}, head {head.head + 1}, the best of all that were measured, "
+        f"looks more at the right noun in {head.right:.0%} of {head.n_sentences} sentences.",
+        "Your own:    regard train --source YOUR.en --target YOUR.de --out runs/mine --budget 20m",
+        f'Translate:   echo "The dog did not eat the cake because it was too old." | regard translate {out}',
+        f'Look inside: regard look {out} "{shown.examples[0].source}" --html look.html',
     ]
+
+
+def _looked(example: "Example") -> str:
+    """it → animal 0.93, street 0.02"""
+    seen = example.glance
+    return f"it → {seen.noun} {seen.weight:.2f}, {seen.other} {seen.other_weight:.2f}"
+
+
+def _open_page(out: Path, port: int) -> None:
+    """Serve the page until Ctrl-C; on another port when somebody else has this one."""
+    from regard.cli.serve import serve
+    from regard.errors import UserError
+
+    typer.echo("\nThe page, until you press Ctrl-C:")
+    try:
+        serve([out], port=port, quiet=True)
+    except UserError:
+        if port == 0:
+            raise
+        serve([out], port=0, quiet=True)

@@ -4,80 +4,111 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
+from regard.artifact import load_model
 from regard.decoding.records import DecodingOptions
-from regard.demo.street import StreetPair, canonical, split, write
+from regard.demo.pronouns import BestHead, Glance, find_head, glance, is_open
+from regard.demo.street import StreetCorpus, StreetPair, canonical, split, write
+from regard.durable import write_file
 from regard.recipe import Watcher, train
 from regard.translator import Translator
 
 SEED = 1
+N_TRAIN = 60_000  # more than a minute sees: hardly a sentence comes twice, and dropout has nothing to prevent
+N_LOOKED_AT = 300  # sentences that tell the best head
 RECIPE: dict[str, Any] = {
-    "text": {"vocabulary": 1400},  # enough for almost every word to be one piece
-    "model": {"preset": "tiny", "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre"},
+    "text": {"vocabulary": 1700},  # enough for almost every word to be one piece
+    "model": {"preset": "tiny", "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre", "dropout": 0.0},
     "training": {
-        "steps": 600,
-        "max_tokens": 2048,
+        "steps": 1200,
+        "max_tokens": 1024,
         "schedule": "cooldown",
-        "rate": 0.004,
+        "rate": 0.003,
         "warmup": 60,
         "clip": 1.0,
-        "save_every": 300,
-        "validate_every": 150,
+        "save_every": 600,
+        "validate_every": 300,
         "translated": 50,
         "average": 1,
     },
 }
 
 
-@dataclass(frozen=True)
-class Accuracy:
+class Accuracy(BaseModel, frozen=True):
     """Shares of sentences that came out exactly right, and of pronouns."""
 
     exact: float
     pronouns: float
 
 
-@dataclass(frozen=True)
-class FirstRun:
+class Example(BaseModel, frozen=True):
+    """One of the two famous sentences, what the model makes of it, and what *it* looked at."""
+
+    source: str
+    translation: str
+    glance: Glance
+
+
+class FirstRun(BaseModel, frozen=True):
     """What the demo has to tell."""
 
+    model: str  # the digest of the recipe that it was made by
     test: Accuracy
     unseen: Accuracy
-    examples: tuple[tuple[str, str], ...]  # the two famous sentences, and what the model makes of them
+    head: BestHead
+    examples: tuple[Example, ...]
 
 
 def first_run(out: Path, watcher: Watcher, *, again: bool = False, steps: int | None = None) -> FirstRun:
-    """Train in `out` if no run is there, and measure what was learned."""
+    """Train in `out` if no run is there, and measure what was learned; the second time, only tell it."""
     if again and (out / "recipe.toml").exists():
         shutil.rmtree(out)
-    corpus = split(SEED)
-    text = out / "data" / "street"
+    text, corpus = out / "data" / "street", None
     if not (text / "train.en").exists():
+        watcher.progress("making up sentences", 0, 1)
+        corpus = split(SEED, n_train=N_TRAIN)
         write(text, corpus)
     train(_recipe(text, steps), out, watcher=watcher)
+    told = _told(out)
+    if told is None:
+        told = _measured(out, corpus or split(SEED, n_train=N_TRAIN))
+        write_file(out / "demo.json", told.model_dump_json(indent=1).encode())
+    return told
+
+
+def _told(out: Path) -> FirstRun | None:
+    """What was measured before, if it was measured on this very model."""
+    try:
+        told = FirstRun.model_validate_json((out / "demo.json").read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return told if told.model == load_model(out).facts.get("recipe") else None
+
+
+def _measured(out: Path, corpus: StreetCorpus) -> FirstRun:
+    famous, loaded = canonical(), load_model(out)
     with Translator.load(out, precision="float32") as translator:
         test, unseen = (measure(translator, pairs) for pairs in (corpus.test, corpus.unseen))
-        famous = canonical()
         done = translator.translate([pair.source for pair in famous])
-    examples = tuple((pair.source, one.text) for pair, one in zip(famous, done, strict=True))
-    return FirstRun(test, unseen, examples)
+    head = find_head(loaded, [pair for pair in corpus.test if is_open(pair)][:N_LOOKED_AT])
+    examples = tuple(
+        Example(source=pair.source, translation=one.text, glance=glance(loaded, pair, head))
+        for pair, one in zip(famous, done, strict=True)
+    )
+    return FirstRun(model=loaded.facts["recipe"], test=test, unseen=unseen, head=head, examples=examples)
 
 
 def measure(translator: Translator, pairs: Sequence[StreetPair]) -> Accuracy:
     """Translate and compare with the one right answer."""
     done = translator.translate([pair.source for pair in pairs], options=DecodingOptions(beam=1))
     exact = sum(one.text == pair.target for one, pair in zip(done, pairs, strict=True))
-    asked = [(one.text.split(), pair) for one, pair in zip(done, pairs, strict=True) if _ambiguous(pair)]
+    asked = [(one.text.split(), pair) for one, pair in zip(done, pairs, strict=True) if is_open(pair)]
     right = sum(_pronoun_at(words, pair) for words, pair in asked)
-    return Accuracy(exact / len(pairs), right / max(1, len(asked)))
-
-
-def _ambiguous(pair: StreetPair) -> bool:
-    """Whether only a later word tells which noun the pronoun stands for."""
-    return pair.pronoun is not None and pair.pronoun.informative
+    return Accuracy(exact=exact / len(pairs), pronouns=right / max(1, len(asked)))
 
 
 def _pronoun_at(words: list[str], pair: StreetPair) -> bool:
