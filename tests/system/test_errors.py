@@ -55,7 +55,7 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source cut.gz --target b --out o", "cut.gz: can not be unpacked after line"),
         ("--source a --out o", "1 --source and 0 --target; hint: each source file needs its target file"),
         ("--source a --target b --valid-source a --out o", "needs both --valid-source and --valid-target"),
-        ("--out o", "there is no text to train on; hint: give --source FILE --target FILE, or --tsv FILE"),
+        ("--out o", "--source FILE --target FILE, --tsv FILE, or --corpus street"),
         ("--tsv a --out o", "a:1: 0 tabs where one is needed; hint: "),
         ("--source a --target b --out o --set text.vocabulary=270", "a vocabulary of 270 is too small"),
         ("--source a --target b --out o --set text.max_length=1", "are longer than 1 sub-words"),
