@@ -15,7 +15,7 @@ h2 { font-size: 1.15rem; margin: 3rem 0 .75rem; }
 p { margin: .35rem 0; max-width: 46rem; }
 small, .soft, th, figure p { color: var(--soft); font-weight: normal; }
 small, th, figure p { font-size: .82rem; }
-.state { color: var(--soft); margin: .25rem 0 1rem; }
+.state { color: var(--soft); margin: .25rem 0 1rem; max-width: none; }
 .state b { font-weight: 600; color: var(--ink); }
 .state.running b { color: var(--attention); }
 .bar { height: 4px; background: var(--line); border-radius: 2px; margin: 1rem 0; overflow: hidden; }
@@ -45,7 +45,7 @@ dl.lines { display: grid; grid-template-columns: 10.5rem minmax(0, 1fr); gap: .3
 dl.lines dt { color: var(--soft); font-size: .85rem; padding-top: .12rem; }
 dl.lines dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; unicode-bidi: plaintext; text-align: start; }
 dl.lines .right { color: var(--target); }
-.findings { list-style: none; padding: 0; margin: 0; }
+.findings { list-style: none; padding: 0; margin: 1rem 0 0; }
 .findings li { border-top: 1px solid var(--line); padding: .6rem 0; max-width: 60rem; overflow-wrap: anywhere; }
 .findings b { font-weight: 600; margin-right: .4em; }
 .findings .warning b { color: var(--attention); } .findings .spoils b { color: var(--bad); }
