@@ -51,7 +51,7 @@ export class Cell {
     this.steps = make("dl", { class: "sum" });
     this.note = make("p", { class: "hint" });
     this.strips = new Strips();
-    this.element = make("section", { class: "cell", "aria-live": "polite" }, this.title, this.steps, this.note, this.strips.element);
+    this.element = make("section", { class: "cell" }, this.title, this.steps, this.note, this.strips.element);
   }
 
   update({ seen, place, t }) {

@@ -40,6 +40,8 @@ function stackBlocks(stack, model) {
     for (const part of partsOf(stack)) blocks.push(...partBlocks(stack, layer, part, pre));
     blocks.push({ id: `${stack}.${layer}`, kind: "layer", stack, layer, go: () => ({ stop: "layers", attention: FIRST_USE[stack], layer }) });
   }
+  // pre-norm leaves the last sum as it is, so the stack ends with one normalisation more
+  if (pre) blocks.push({ id: `${stack}.norm`, kind: "norm", stack, go: () => ({ stop: "residual", attention: FIRST_USE[stack], layer: n - 1, part: "feed_forward" }) });
   return blocks;
 }
 

@@ -5,6 +5,7 @@ import { make, put, word } from "./dom.js";
 import { argmax, share } from "./numbers.js";
 
 const CELL = { least: 9, most: 34 };
+const LABEL_MOST = 92; // px, as in stage.css
 
 /** view: {rows, columns, sides, values (row-major), floor, ceiling, visible, row, column, label, format} */
 export class HeatMap {
@@ -62,7 +63,7 @@ export class HeatMap {
     if (!this.view || !this.element.clientWidth) return;
     const { rows, columns } = this.view;
     put(this.element, "data-small", false); // small letters would be measured, and large ones shown
-    const labels = Math.max(...[...this.rowLabels.children].map((label) => label.scrollWidth));
+    const labels = Math.min(LABEL_MOST, Math.max(...[...this.rowLabels.children].map((label) => label.scrollWidth)));
     const room = this.element.clientWidth - labels - 12; // the gap between both, and the frame for focus
     const most = columns.length <= 6 ? 44 : CELL.most;
     this.size = Math.max(CELL.least, Math.min(most, Math.floor(room / columns.length)));

@@ -14,7 +14,7 @@ export class Seen {
   constructor(look) {
     this.look = look;
     this.model = look.model;
-    this.off = new Set(look.interventions.heads_off.map((head) => `${head.attention}.${head.layer}.${head.head}`));
+    this.off = new Set(look.interventions.heads_off.map(headKey));
   }
 
   #once(key, source, name) {
@@ -126,6 +126,11 @@ export class Seen {
   #joined(join, pieces, use) {
     return join(pieces, this.keySide(use).pieces.length, this.rows(use, "words"), this.columns(use, "words"));
   }
+}
+
+/** "encoder.0.3": how a head is named in sets and maps. */
+export function headKey({ attention, layer, head }) {
+  return `${attention}.${layer}.${head}`;
 }
 
 /** The sub-layers of a layer in the data's order. */

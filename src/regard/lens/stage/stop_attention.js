@@ -5,7 +5,7 @@ import { Choice, Switch, unitOptions } from "./choice.js";
 import { make, put, table, word } from "./dom.js";
 import { entropy, share, shown, softmax } from "./numbers.js";
 import { Panel } from "./panel.js";
-import { sidesOf } from "./seen.js";
+import { headKey, sidesOf } from "./seen.js";
 import { Strips } from "./strips.js";
 
 /** One query's scores, powers and weights over all keys, between pieces as the model computes them. */
@@ -148,7 +148,7 @@ export class ValuesStop {
     const rows = keys.map((key, j) => ({ label: key.text, side: sides.columns, sign: j ? "+" : "", values: parts[j], note: `× ${share(weights[j])}`, special: key.special }));
     rows.push({ label: t.headOutput, sign: "=", values: out, side: "attention", bold: true, note: "" });
     const asked = seen.querySide(attention).pieces[query].text;
-    this.strips.update(rows, { label: t.valuesCaption(asked), hint: t.valuesHint, describe: (i) => this.#terms(i, parts, out) });
+    this.strips.update(rows, { label: t.valuesCaption(asked), hint: seen.off.has(headKey(place)) ? t.valuesOff : t.valuesHint, describe: (i) => this.#terms(i, parts, out) });
     this.panel.update(t.valuesCaption(asked), t, () => table(t.valuesCaption(asked), [t.key, t.weight, t.largestTerm], keys.map((key, j) => [word(key.text, sides.columns), share(weights[j]), shown(Math.max(...parts[j].map(Math.abs)))])));
     put(this.strips.element, "data-many", keys.length > 24);
   }

@@ -5,7 +5,7 @@ import { draw, make, put, table, word } from "./dom.js";
 import { shown } from "./numbers.js";
 import { Panel } from "./panel.js";
 
-const BEAM_STEP = { width: 108, height: 38, top: 20 };
+const BEAM_STEP = { width: 122, height: 38, top: 20 };
 
 /** Every node's place: a column a step, kept ones first and best on top. */
 function arrange(nodes) {
@@ -30,7 +30,7 @@ function shortPiece(text) {
 export class BeamStop {
   constructor(context) {
     this.context = context;
-    this.slider = new Slider({ name: "step", onSlide: (step) => this.#show(step) });
+    this.slider = new Slider({ name: "step", onSlide: (step) => this.#grow(step) });
     this.picture = draw("svg", { class: "beam-picture", role: "img" });
     this.scroll = make("div", { class: "beam-scroll", tabindex: 0 }, this.picture);
     this.panel = new Panel("beam", this.scroll);
@@ -81,7 +81,7 @@ export class BeamStop {
 
   #edge(node, places) {
     const [from, to] = [places.get(node.parent), places.get(node.id)];
-    const d = `M${from.x + 62} ${from.y}C${from.x + 90} ${from.y} ${to.x - 26} ${to.y} ${to.x - 5} ${to.y}`;
+    const d = `M${from.x + 80} ${from.y}C${from.x + 100} ${from.y} ${to.x - 24} ${to.y} ${to.x - 5} ${to.y}`;
     const edge = draw("path", { class: "beam-edge", d, "data-kept": node.kept || node.finished, "data-best": node.best });
     this.parts.push({ node, shape: edge });
     return edge;
@@ -109,6 +109,11 @@ export class BeamStop {
     this.finished.classList.toggle("waiting", step < this.last);
     const now = beam.nodes.filter((node) => node.step === step).sort((a, b) => b.total - a.total);
     this.panel.update(t.beamCaption(beam.width, step), t, () => table(t.beamCaption(beam.width, step), [t.piece, "log p", t.sumOfLogs, t.kept], now.map((node) => [word(node.text, "target"), shown(node.log_prob), shown(node.total), node.kept || node.finished ? t.yes : t.no])));
-    this.scroll.scrollLeft = step * BEAM_STEP.width - this.scroll.clientWidth + 2 * BEAM_STEP.width;
+  }
+
+  /** The picture follows the slider. */
+  #grow(step) {
+    this.#show(step);
+    this.scroll.scrollLeft = (step + 2) * BEAM_STEP.width - this.scroll.clientWidth;
   }
 }

@@ -79,7 +79,7 @@ export const ENGLISH_NAMES = {
   sumHint: "Point at a number to see it added up. Right: the vector's length.",
   sumOwn: (piece, p) => `${piece} where it stands, at place ${p}`,
   sumMoved: (piece, from, to) => `${piece} moved from place ${from} to place ${to}`,
-  wavesCaption: (n, waves) => (waves ? `The waves of ${n} places (rows): dark is +1, light is −1` : `The ${n} learned place vectors of this sentence (rows): dark is positive, light negative`),
+  wavesCaption: (n, waves) => (waves ? `The waves of ${n} places (rows): full ink is +1, none is −1` : `The ${n} learned place vectors of this sentence (rows): more ink is more`),
   sourcesCaption: "Where queries, keys and values come from in the three uses of attention",
   comesFrom: {
     encoder: [["source", "source"], ["source", "source"], ["source", "source"]],
@@ -113,6 +113,7 @@ export const ENGLISH_NAMES = {
   softmaxCaption: (piece) => `The row of ${piece}, step by step`,
   valuesCaption: (piece) => `Values × weights, added up for ${piece}`,
   valuesHint: "Point at a number to see its largest terms and their sum.",
+  valuesOff: "This head is switched off: whatever it found, its output is set to 0.",
   headOutput: "output",
   largestTerm: "Largest term",
   wallCaption: (heads, layers) => `All heads: ${layers === 1 ? "one layer" : `${layers} layers (rows)`}, ${heads === 1 ? "one head" : `${heads} heads`} each`,

@@ -79,7 +79,7 @@ export const KOREAN_NAMES = {
   sumHint: "숫자를 가리키면 더하는 과정이 보입니다. 오른쪽은 벡터의 길이입니다.",
   sumOwn: (piece, p) => `제자리(${p}번)에 있는 ${piece}`,
   sumMoved: (piece, from, to) => `${from}번에서 ${to}번 자리로 옮긴 ${piece}`,
-  wavesCaption: (n, waves) => (waves ? `자리 ${n}개의 파동(가로줄이 한 자리): 진하면 +1, 옅으면 −1` : `이 문장에 쓰인, 학습된 자리 벡터 ${n}개(가로줄이 한 자리): 진하면 양수, 옅으면 음수`),
+  wavesCaption: (n, waves) => (waves ? `자리 ${n}개의 파동(가로줄이 한 자리): 꽉 찬 칸은 +1, 빈 칸은 −1` : `이 문장에 쓰인, 학습된 자리 벡터 ${n}개(가로줄이 한 자리): 찰수록 큰 값`),
   sourcesCaption: "어텐션의 세 쓰임에서 쿼리, 키, 밸류가 나오는 곳",
   comesFrom: {
     encoder: [["원문", "source"], ["원문", "source"], ["원문", "source"]],
@@ -113,6 +113,7 @@ export const KOREAN_NAMES = {
   softmaxCaption: (piece) => `${piece} 줄을 한 단계씩`,
   valuesCaption: (piece) => `${piece}에 모이는 밸류 × 가중치`,
   valuesHint: "숫자를 가리키면 큰 항들과 그 합이 보입니다.",
+  valuesOff: "이 헤드는 꺼져 있어, 무엇을 찾았든 출력이 0이 됩니다.",
   headOutput: "출력",
   largestTerm: "가장 큰 항",
   wallCaption: (heads, layers) => `모든 헤드: ${layers}개 층(가로줄) × 헤드 ${heads}개`,

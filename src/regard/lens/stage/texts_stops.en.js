@@ -39,7 +39,7 @@ export const ENGLISH_STOPS = {
       const sum = `The score of a pair is q · k: multiply number by number and add up, ${f.d_k} products.`;
       return f.divides ? `${sum} It is divided by √d_k = √${f.d_k} = ${f.root_k} before the softmax sees it.` : `${sum} This model does not divide by √${f.d_k} = ${f.root_k}, as the paper would.`;
     },
-    try: (f) => (f.kind === "additive" ? "Click a cell and follow q, k and tanh(q + k) number by number." : "Turn the switch and watch the weights of one row, right: they crowd onto one word."),
+    try: (f) => (f.kind === "additive" ? "Click a cell and follow q, k and tanh(q + k) number by number." : "Turn the switch on and watch the weights of one row crowd onto one word."),
     ask: [["Why divide by √d_k?", (f) => `A sum of ${f.d_k} products varies √${f.d_k} = ${f.root_k} times as much as one product, and the softmax of large numbers gives nearly everything to one word: then no gradient is left to learn from. In this row the largest weight is ${f.with_root} with the division and ${f.without_root} without.`]],
   },
   softmax: {
@@ -75,7 +75,7 @@ export const ENGLISH_STOPS = {
   feed_forward: {
     title: () => "Each word by itself",
     say: (f) => `${f.relu ? `${f.d_model} numbers become ${f.d_ff}, the negative ones are set to 0` : `${f.d_model} numbers become ${f.d_ff}, bent by ${f.activation}`}, and ${f.d_ff} become ${f.d_model} again. The same two matrices serve every position; nothing passes between words here.`,
-    try: () => "Choose a unit on the left and see which other words it fires for.",
+    try: () => "Choose a unit and see which other words it fires for.",
     ask: [["What is it for, when attention did the work?", () => "Attention can only average what is there; here each word’s mixture is recognised and answered. A unit fires when its pattern is present, and then adds its own row of the second matrix."]],
   },
   layers: {

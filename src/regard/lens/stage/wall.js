@@ -2,21 +2,17 @@
 
 import { Pixels } from "./canvas.js";
 import { make, put } from "./dom.js";
-import { Seen, USES } from "./seen.js";
+import { Seen, USES, headKey } from "./seen.js";
 import { textsOf } from "./texts.js";
 
-export function headKey({ attention, layer, head }) {
-  return `${attention}.${layer}.${head}`;
-}
-
-/** options: look, language, level, selected, off, colours, onPick, and `attentions` to show only some. */
+/** options: look, language, level, selected, off (else those off in the look), colours, onPick; `attentions` to show only some. */
 export class Wall {
   #squares = new Map();
   #built = null;
 
   constructor(element, options) {
     this.element = element;
-    this.options = { level: "words", selected: null, off: new Set(), colours: null, attentions: USES, onPick: () => {} };
+    this.options = { level: "words", selected: null, off: null, colours: null, attentions: USES, onPick: () => {} };
     element.classList.add("wall");
     element.addEventListener("keydown", (event) => this.#key(event));
     this.update(options);
@@ -74,7 +70,7 @@ export class Wall {
     const t = textsOf(language);
     const chosen = selected && this.#squares.has(headKey(selected)) ? headKey(selected) : this.#squares.keys().next().value;
     for (const [key, { button, bar, name }] of this.#squares) {
-      const silent = off.has(key) || this.seen.off.has(key);
+      const silent = (off ?? this.seen.off).has(key);
       put(button, "aria-label", silent ? `${name}, ${t.off}` : name);
       put(button, "aria-pressed", selected && headKey(selected) === key ? "true" : "false");
       put(button, "data-off", silent);
