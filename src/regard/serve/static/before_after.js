@@ -8,16 +8,15 @@ import { doubt } from "./translation.js";
 import { changedWords } from "./word_diff.js";
 
 export class BeforeAfter {
-  element;
-
-  constructor(element) {
-    this.element = element;
-  }
+  element = make("div", { class: "before-after" });
+  words = make("div"); // the old translation, word by word
 
   /** Show a look: with its change, or, where nothing was changed, the translation alone. */
   show(look) {
     const { change } = look;
-    this.element.replaceChildren(...(change && touched(state.changes) ? both(change) : alone(look)));
+    const changed = change && touched(state.changes);
+    this.element.replaceChildren(...(changed ? both(change) : alone(look)));
+    this.words.replaceChildren(...(changed ? [wordByWord(change.before.words, change.of_before.words)] : []));
   }
 }
 
@@ -36,7 +35,6 @@ function both({ before, after, of_before: now }) {
   return [
     make("div", { class: "halves" }, side(t("try.before"), before.words, lost, before.log_probability), side(t("try.after"), after.words, gained, after.log_probability)),
     verdict,
-    wordByWord(before.words, now.words),
   ];
 }
 

@@ -161,6 +161,7 @@ export class Sheet {
     const tools = this.#tools;
     const any = this.#shown.some(({ text }) => text);
     tools.time.textContent = waiting ? t("translating") : any && milliseconds !== null ? t("milliseconds", number(milliseconds, milliseconds < 10 ? 1 : 0)) : "";
+    byId("sheet").classList.toggle("blank", !any);
     tools.copy.hidden = !any;
     tools.share.hidden = !state.text.trim();
     tools.alternatives.hidden = !found.some((line) => line?.alternatives?.length);

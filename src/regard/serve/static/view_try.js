@@ -18,7 +18,7 @@ export class TryView {
   #wallBox = make("div", { class: "wall-box" });
   #silenced = make("ul", { class: "silenced" });
   #reset = make("button", { class: "textlink", "data-text": "try.reset", onclick: () => change({ changes: UNTOUCHED }) });
-  #result = new BeforeAfter(make("div", { class: "before-after" }));
+  #result = new BeforeAfter();
   #matter = new HeadsThatMatter((colours) => this.#colour(colours));
   #controls;
   #wall = null;
@@ -33,7 +33,7 @@ export class TryView {
     heads.append(this.#wallBox, this.#silenced, this.#matter.element);
     this.#bench.append(heads, make("div", { class: "levers" }, this.#controls.element, this.#reset));
     const intro = make("p", { class: "intro", "data-text": "try.intro" });
-    element.append(intro, linePicker(), this.#said, this.#result.element, this.#bench);
+    element.append(intro, linePicker(), this.#said, this.#result.element, this.#result.words, this.#bench);
     rewrite(null, element);
     onChange(["changes"], () => this.#showChanges());
     onChange(["view", "text", "line", "model", "target", "chosen", "changes"], ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0));
@@ -111,7 +111,7 @@ export class TryView {
 
   #say(text, instead = false) {
     this.#said.textContent = text;
-    this.#bench.hidden = this.#result.element.hidden = instead;
+    for (const one of [this.#bench, this.#result.element, this.#result.words]) one.hidden = instead;
   }
 }
 
