@@ -40,7 +40,7 @@ export const EN = {
   "copy.failed": "The browser does not let this page copy",
   translating: "translating…",
   milliseconds: (n) => `${n} ms`,
-  score: "Log-probability for each piece: the closer to 0, the better",
+  score: "Log-probability, evened out for length: the closer to 0, the better",
   "alternatives.title": "What else the search found",
   "alternatives.of": (n) => `Line ${n}: what else the search found`,
   reading: ({ from, to, sure }) => [from && to ? `${from} ↔ ${to}` : from || to, sure && `${sure} sure`].filter(Boolean).join(" · "),

@@ -39,7 +39,7 @@ export const KO = {
   "copy.failed": "브라우저가 복사를 허용하지 않습니다",
   translating: "번역하는 중…",
   milliseconds: (n) => `${n}ms`,
-  score: "조각 하나당 로그 확률. 0에 가까울수록 좋습니다",
+  score: "길이 차이를 고른 로그 확률. 0에 가까울수록 좋습니다",
   "alternatives.title": "탐색에서 함께 나온 번역",
   "alternatives.of": (n) => `${n}번째 줄의 다른 번역`,
   reading: ({ from, to, sure }) => [from && to ? `${from} ↔ ${to}` : from || to, sure && `확신도 ${sure}`].filter(Boolean).join(" · "),
