@@ -1,9 +1,9 @@
 // Stops 1 to 3: pieces, embeddings, positions.
 
 import { Canvas, onWidth, rgba } from "./canvas.js";
-import { Choice, Slider, unitOptions } from "./choice.js";
+import { Choice, Slider } from "./choice.js";
 import { make, put, table, word } from "./dom.js";
-import { cosine, norm, share, shown, sinusoid } from "./numbers.js";
+import { cosine, norm, shown, sinusoid } from "./numbers.js";
 import { Panel } from "./panel.js";
 import { sideOfStack, stackOf } from "./seen.js";
 import { Strips } from "./strips.js";
@@ -65,10 +65,7 @@ export class EmbeddingStop {
     const vectors = seen.embedding(side, "embedded");
     const root = Math.sqrt(seen.model.d_model);
     const likeness = record.pieces.map((_, i) => cosine(vectors.at(chosen), vectors.at(i)));
-    const rows = record.pieces.map((piece, i) => ({ label: piece.text, side, values: vectors.at(i), note: share(Math.max(0, likeness[i])), bold: i === chosen, special: piece.special }));
-    rows.forEach((row, i) => {
-      row.note = likeness[i].toFixed(2).replace("-", "−");
-    });
+    const rows = record.pieces.map((piece, i) => ({ label: piece.text, side, values: vectors.at(i), note: likeness[i].toFixed(2).replace("-", "−"), bold: i === chosen, special: piece.special }));
     this.strips.update(rows, {
       label: t.embeddingLabel(record.pieces[chosen].text),
       hint: t.embeddingHint(record.pieces[chosen].text),
@@ -174,11 +171,4 @@ export class PositionStop {
     this.sum.update(rows, { label: t.sumLabel, hint: t.sumHint, describe: (i) => `${i + 1}: ${shown(embedded[i])} + ${shown(wave[i])} = ${shown(total[i])}` });
     this.sumPanel.update(isOwn ? t.sumOwn(record.pieces[piece].text, position) : t.sumMoved(record.pieces[piece].text, piece, position), t);
   }
-}
-
-/** The reader's sentence as a choice of one word. */
-export function unitChoice(choice, context, label) {
-  const { seen, place } = context;
-  const side = sideOfStack(stackOf(place.attention));
-  choice.update(label, unitOptions(seen.rows(place.attention, place.level), side), place.row);
 }

@@ -1,6 +1,6 @@
 // Stop 4: what asks, what is asked, what is handed over, and where each comes from.
 
-import { make, put, word } from "./dom.js";
+import { make, put } from "./dom.js";
 import { norm, shown } from "./numbers.js";
 import { Panel } from "./panel.js";
 import { USES, sidesOf } from "./seen.js";
@@ -63,9 +63,4 @@ export class QkvStop {
     });
     put(this.element, "aria-label", t.sourcesCaption);
   }
-}
-
-/** "the animal": several pieces of the reader's in their own colours. */
-export function namedPair(query, key, sides) {
-  return [word(query, sides.rows), " → ", word(key, sides.columns)];
 }

@@ -20,7 +20,6 @@ export const ENGLISH_NAMES = {
   walk: "Walk through the model",
   back: "Back",
   on: "Next",
-  stopOf: (n, of) => `${n} / ${of}`,
   attention: "Attention",
   side: "Side",
   layer: "Layer",

@@ -20,7 +20,6 @@ export const KOREAN_NAMES = {
   walk: "모델 따라 걷기",
   back: "이전",
   on: "다음",
-  stopOf: (n, of) => `${n} / ${of}`,
   attention: "어텐션",
   side: "문장",
   layer: "층",
