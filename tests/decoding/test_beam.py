@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from regard.decoding import DecodingOptions, Hypothesis, decode, ensemble, ensemble_state, score
+from regard.decoding.beam import Growth
 from regard.decoding.candidates import best_candidates
 from regard.errors import RecipeError
 
@@ -56,6 +57,23 @@ def test_ending_early_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(beam._Beam, "_best_possible", lambda self, totals, length, alpha: never.expand_as(totals))
     assert slow.decode(lines, beam=6, n_best=2) == found
     assert sum(quick.rows) < sum(slow.rows)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_watching_a_beam_grow_changes_nothing(beam: int) -> None:
+    toy, lines, growth = Toy(end_bonus=0.5), sources(20), list[Growth]()
+    asked = DecodingOptions(beam=beam)
+    watched = decode(toy.step, toy.start(lines), lines, asked, begin_id=BEGIN, end_id=END, growth=growth)
+    assert watched == Toy(end_bonus=0.5).decode(lines, beam=beam)
+    assert len(growth) == len(toy.rows)  # a step each
+    n_finished = [0] * len(lines)
+    for step in growth:
+        assert step.candidates.totals.shape == (len(step.numbers), 2 * beam)
+        for number, over in zip(step.numbers.tolist(), step.over.sum(1).tolist(), strict=True):
+            n_finished[number] += over
+        going = step.candidates.totals.gather(1, step.live)
+        assert torch.equal(going[step.totals.isfinite()], step.totals[step.totals.isfinite()])
+    assert all(n_finished)
 
 
 def test_alone_equals_in_a_batch() -> None:

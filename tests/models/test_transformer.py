@@ -36,6 +36,16 @@ def test_padding_never_changes_an_output(make_model: Maker, src: Tensor, tgt: Te
         torch.testing.assert_close(model(wider, tgt[row : row + 1, :n_tgt]), alone, **CLOSE)
 
 
+@variants
+def test_a_source_can_be_encoded_once_and_read_again(
+    make_model: Maker, src: Tensor, tgt: Tensor, variant: dict
+) -> None:
+    model = make_model(**variant)
+    memory = model.encode(src)
+    for target in (tgt, tgt[:, :3]):
+        assert torch.equal(model.decode(memory, target), model.features(src, target))
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(VARIANTS) - 1), st.integers(0, 4), st.integers(0, 1000))
 def test_the_future_can_not_be_seen(make_model: Maker, which: int, t: int, seed: int) -> None:

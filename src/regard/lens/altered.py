@@ -6,6 +6,7 @@ B batch, H heads, T queries, S keys, K d_k, D d_model
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from random import Random
 from typing import Self, TypeVar
 
@@ -130,8 +131,13 @@ class ShuffledPositions(nn.Module):
         block, inside = divmod(position, self.n_src)
         start = block * self.n_src
         size = self.n_src if self.limit is None else min(self.n_src, self.limit - start)
-        order = list(range(size))
-        rng = Random(_SHUFFLE_SEED + block)
-        while size > 1 and order == sorted(order):
-            rng.shuffle(order)
-        return start + order[inside]
+        return start + _shuffled(size, _SHUFFLE_SEED + block)[inside]
+
+
+@lru_cache
+def _shuffled(size: int, seed: int) -> tuple[int, ...]:
+    """0 … size - 1 in another order, as far as there is one."""
+    order, rng = list(range(size)), Random(seed)
+    while size > 1 and order == sorted(order):
+        rng.shuffle(order)
+    return tuple(order)

@@ -114,4 +114,6 @@ def _first_character(texts: Sequence[str], place: int) -> str:
         if (byte := _BYTE.fullmatch(text)) is None:
             break
         raw.append(int(byte[1], 16))
+    if raw and raw[0] & 0xC0 == 0x80:
+        return ""
     return raw.decode(errors="ignore")[:1] if raw else texts[place][:1]
