@@ -61,10 +61,9 @@ def _alignment(look: "Look") -> "tuple[str, NDArray[np.float32]]":
 
 def _show_change(console: Console, change: "Change") -> None:
     before, after = change.before, change.after
-    console.print(
-        Text("before  "), Text(visible(before.text), "bold"), Text("  " + _sum(before.log_probability), "dim")
-    )
-    console.print(Text("after   "), Text(visible(after.text), "bold"), Text("  " + _sum(after.log_probability), "dim"))
+    for name, version in (("before ", before), ("after  ", after)):
+        number = Text(f" {_sum(version.log_probability)}", "dim")
+        console.print(Text(name), Text(visible(version.text), "bold"), number)
     changed = before.text != after.text
     heads: Row = ("before", "unchanged", "changed")
     rows: list[Row] = [(*heads, "after", "changed") if changed else heads]
@@ -72,7 +71,7 @@ def _show_change(console: Console, change: "Change") -> None:
         left: Row = ("", "", "")
         if old is not None:
             (text, was), (_, now) = before.words[old], change.of_before.words[old]
-            left = (_marked(text, old is not None and new is None), _share(was), _share(now))
+            left = (_marked(text, new is None), _share(was), _share(now))
         if changed:
             right: Row = (
                 ("", "") if new is None else (_marked(after.words[new][0], old is None), _share(after.words[new][1]))

@@ -16,4 +16,4 @@ def habit_of(row: HeadRow) -> str:
     rest = "start" if row.head.attention == "decoder" else "end"
     shares = {"previous": found.previous, "same": found.same, "next": found.next, rest: found.end}
     habit, share = max(shares.items(), key=lambda one: float(one[1]))
-    return f"{habit} {float(share):.0%}" if share >= _HABIT else f"{float(found.distance):.1f} words off"
+    return f"{habit} {float(share):.0%}" if share >= _HABIT else f"{float(found.distance):.1f} words away"
