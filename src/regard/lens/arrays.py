@@ -38,8 +38,3 @@ def as_base64(array: Tensor) -> dict[str, Any]:
     """The float32 values themselves, little endian."""
     raw = np.ascontiguousarray(array.detach().numpy(), dtype="<f4")
     return {"shape": list(raw.shape), "float32": b64encode(raw.data).decode("ascii")}
-
-
-def rounded(value: float) -> float:
-    """One number as it stands in a list."""
-    return float(f"{value:.{_DIGITS}g}")
