@@ -182,6 +182,7 @@ def test_every_stop_opens_for_every_model(open_stage: Opener, name: str) -> None
     titles = set()
     for language, width in (("en", 1400), ("ko", 360)):
         page.set_viewport_size({"width": width, "height": 900})
+        page.locator("#stage[data-wide]" if width > 1000 else "#stage[data-strip]").wait_for()
         for number, found in enumerate(page.evaluate(WALK, language), start=1):
             titles.add(found["title"])
             assert found["questions"] >= 1, number
