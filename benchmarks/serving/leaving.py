@@ -88,7 +88,7 @@ def clients_leave(lab: Lab) -> Figure:
 
 
 async def _leave(lab: Lab, port: int) -> Figure:
-    n_leavers, client = lab.times(500, 100), Client(port)
+    n_leavers, client = lab.times(500, 300), Client(port)
     await closed_loop(port, lab.some(64), 4)
     staying = asyncio.create_task(closed_loop(port, lab.some(lab.times(2_000, 400)), 4, n_clients=4))
     before = [await client.metric(f"regard_tokens_{kind}_total") for kind in ("wasted", "dropped")]

@@ -9,10 +9,11 @@ from time import perf_counter
 
 from serving.client import Client, Lost, translate_request
 from serving.lab import Child, Figure, Lab
-from serving.throughput import N_CLIENTS, closed_loop
+from serving.throughput import closed_loop
 
 TIMES_TOO_MUCH = 10
 TEXTS_A_REQUEST = 32
+N_CLIENTS = 12  # of the peak: as many texts as the queue takes
 GOODPUT = 0.9
 MAX_MORE_MB = 50.0
 
@@ -32,9 +33,9 @@ def ten_times_too_much(lab: Lab) -> Figure:
 
 async def _measure(lab: Lab, child: Child) -> Figure:
     sentences = lab.some(TEXTS_A_REQUEST * N_CLIENTS * lab.times(12, 2))
-    await closed_loop(child.port, sentences[: TEXTS_A_REQUEST * N_CLIENTS], TEXTS_A_REQUEST)
+    await closed_loop(child.port, sentences[: TEXTS_A_REQUEST * N_CLIENTS], TEXTS_A_REQUEST, N_CLIENTS)
     started_at = perf_counter()
-    await closed_loop(child.port, sentences, TEXTS_A_REQUEST)
+    await closed_loop(child.port, sentences, TEXTS_A_REQUEST, N_CLIENTS)
     peak = len(sentences) / (perf_counter() - started_at)
     seconds, seen = lab.seconds, Seen()
     memory = asyncio.create_task(_memory(child, seconds))

@@ -22,6 +22,7 @@ from regard.translator import Translation
 TOKENS_PER_BATCH = 512  # of the source
 TEXTS_PER_BATCH = 32
 _CLOSE_SECONDS = 2.0
+_SLOWEST = 100.0  # tokens a second; an engine that needs longer is stuck
 
 
 class Translates(Protocol):
@@ -126,10 +127,14 @@ class Batcher:
         for thread in self._threads:
             if not thread.alive:
                 return f"dead ({thread.ended_by})"
-            expected = self.meter.seconds_for(sum(line.n_tokens for line in self._running.get(thread, ())))
-            if thread.busy_seconds > self._stall_seconds + 5 * expected:
+            if thread.busy_seconds > self._stall_seconds + self._patience(self._running.get(thread, [])):
                 return "stuck"
         return None
+
+    def _patience(self, batch: list[_Line]) -> float:
+        """How long a large model on a slow machine could take for it."""
+        work = sum(line.n_tokens * max(1.0, line.wish.options.beam / 4) for line in batch)
+        return work / min(self.meter.tokens_per_second, _SLOWEST)
 
     def fail(self) -> None:
         """Give up: everyone who waits is told, and whoever comes."""

@@ -61,11 +61,11 @@ class Front:
             access.info("%s %s %d %.1f ms %s", _method(scope), route, status, seconds * 1000, request_id)
 
     def _route(self, scope: Scope) -> str:
-        """The template of the route that was taken, never the path: that is the client's own text."""
-        template: str | None = getattr(scope.get("route"), "path", None)
-        if template is None and scope["path"].startswith("/static/"):
+        """The template of the route that was taken, never another path: that is the client's own text."""
+        template = str(getattr(scope.get("route"), "path", scope["path"]))
+        if template.startswith("/static/"):
             template = "/static"
-        return template if template is not None and template in self._routes else "other"
+        return template if template in self._routes else "other"
 
 
 def _request_id(scope: Scope) -> str:

@@ -33,6 +33,8 @@ class Guard:
 
         async def watched_send(message: Message) -> None:
             nonlocal started
+            if not started and self._service.draining:  # so that nobody asks again on this connection
+                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
             started = True
             await send(message)
 
@@ -40,7 +42,7 @@ class Guard:
             await self._admit(scope, receive, watched_send)
         except Problem as problem:
             if not started:
-                await problem_response(problem, scope)(scope, receive, send)
+                await problem_response(problem, scope)(scope, receive, watched_send)
         except Exception as error:
             _report(error)
             if started:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -23,10 +24,12 @@ class Metrics:
             "regard_request_seconds", "From head to end", ["route"], buckets=_SECONDS, registry=self.registry
         )
         self.registry.register(_Queues(service))
+        self._count = cache(lambda route, hundreds: self._requests.labels(route, f"{hundreds}xx"))
+        self._clock = cache(lambda route: self._seconds.labels(route))
 
     def saw(self, route: str, status: int, seconds: float) -> None:
-        self._requests.labels(route, f"{status // 100}xx").inc()
-        self._seconds.labels(route).observe(seconds)
+        self._count(route, status // 100).inc()
+        self._clock(route).observe(seconds)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

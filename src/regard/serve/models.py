@@ -53,10 +53,10 @@ class ServedModel:
         )
 
 
-def load_models(paths: Sequence[Path], *, n_engines: int | None = None) -> list[ServedModel]:
+def load_models(paths: Sequence[str | Path], *, n_engines: int | None = None) -> list[ServedModel]:
     """Every model, ready to translate; names are those of the directories, made different."""
-    names = _names([path.resolve() for path in paths])
-    return [_load(path, name, n_engines) for path, name in zip(paths, names, strict=True)]
+    names = _names([Path(path).resolve() for path in paths])
+    return [_load(Path(path), name, n_engines) for path, name in zip(paths, names, strict=True)]
 
 
 def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:

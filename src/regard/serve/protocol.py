@@ -10,6 +10,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
+from regard.serve.one_write import OneWrite
 from regard.serve.settings import Settings
 
 _LINGER_SECONDS = 2.0  # after a refusal: so long the rest of a body is read and thrown away,
@@ -30,7 +31,7 @@ class PatientProtocol(H11Protocol):
         self._n_received = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(OneWrite(transport, self.loop))  # type: ignore[arg-type]
         if len(self.connections) > self.settings.max_connections:
             transport.abort()
             return

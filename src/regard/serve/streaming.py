@@ -12,6 +12,7 @@ from typing import Any
 from regard.serve.models import ServedModel
 from regard.serve.problem import Problem
 from regard.serve.replies import to_json, translation_record
+from regard.serve.schemas import TranslateRequest
 from regard.serve.service import Service
 from regard.text.sentences import Part, sentences
 from regard.translator import Translation
@@ -27,8 +28,8 @@ class _Sentence:
 class Stream:
     """One request's sentences on their way: only so many wait or are translated at a time, whatever its length."""
 
-    def __init__(self, service: Service, model: ServedModel, texts: list[str], **options: Any) -> None:
-        self._service, self._model, self._options = service, model, options
+    def __init__(self, service: Service, model: ServedModel, texts: list[str], asked: TranslateRequest) -> None:
+        self._service, self._model, self._asked = service, model, asked
         self._most = service.settings.max_streamed
         service.check_number(texts)
         self._sentences = [
@@ -37,7 +38,7 @@ class Stream:
             for place, part in enumerate(sentences(text))
         ]
         first = [one.part.text for one in self._sentences[: self._most]]
-        service.admit(first, model=model, beam=options["beam"], alternatives=options["alternatives"])
+        service.admit(first, model=model, beam=asked.beam, alternatives=asked.alternatives)
 
     async def events(self) -> AsyncIterator[bytes]:
         """`sentence` for each, then `done`; or `error`, and then nothing."""
@@ -67,13 +68,23 @@ class Stream:
         self, waiting: deque[tuple[_Sentence, asyncio.Task[list[Translation]]]], remaining: Iterator[_Sentence]
     ) -> None:
         while len(waiting) < self._most and (sentence := next(remaining, None)) is not None:
-            work = self._service.translate([sentence.part.text], model=self._model, admitted=True, **self._options)
-            waiting.append((sentence, asyncio.create_task(work)))
+            waiting.append((sentence, asyncio.create_task(self._translate(sentence.part.text))))
+
+    async def _translate(self, text: str) -> list[Translation]:
+        return await self._service.translate(
+            [text],
+            model=self._model,
+            target=self._asked.target,
+            beam=self._asked.beam,
+            alternatives=self._asked.alternatives,
+            details=self._asked.details,
+            admitted=True,
+        )
 
     def _event(self, sentence: _Sentence, translation: Translation) -> bytes:
         source, gap = sentence.part
         place = {"index": sentence.text_number, "sentence": sentence.number, "source": source, "gap": gap}
-        return _event("sentence", {**place, **translation_record(source, translation, self._options["details"])})
+        return _event("sentence", {**place, **translation_record(source, translation, self._asked.details)})
 
 
 def _event(name: str, value: dict[str, Any]) -> bytes:
