@@ -93,10 +93,10 @@ def test_who_leaves_is_noticed_and_its_work_is_dropped() -> None:
         first.start()
         assert shout.begun.wait(10)
         [batcher] = server.service.batchers
-        leavers = [server.connect() for _ in range(100)]
+        leavers = [server.connect() for _ in range(30)]
         for number, leaver in enumerate(leavers):
             leaver.sendall(request("/v1/translate", {"text": f"leaver {number}"}))
-        until(lambda: batcher.n_waiting == 100)
+        until(lambda: batcher.n_waiting == 30)
         for leaver in leavers:
             leaver.close()
         until(lambda: batcher.n_waiting == 0)

@@ -1,13 +1,14 @@
 """Texts that wait, and the threads that take them: batches by tokens, and nothing done for those who have left.
 
-Everything but the translating itself happens on the event loop, so there are no locks. Each thread has a translator of
-its own, of one core: a batch stays whole, and one thread computes while the other's answers are written out.
+Everything but the translating itself happens on the event loop, so there are no locks. There is a translator for each
+core, so that a batch stays whole, and two threads for each translator: while one waits for the engine, the other cuts
+its next texts into sub-words, or puts its last ones together.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
@@ -21,6 +22,7 @@ from regard.translator import Translation
 
 TOKENS_PER_BATCH = 512  # of the source
 TEXTS_PER_BATCH = 32
+_THREADS_EACH = 2
 _CLOSE_SECONDS = 2.0
 _SLOWEST = 100.0  # tokens a second; an engine that needs longer is stuck
 
@@ -80,13 +82,14 @@ class Batcher:
         self.meter = meter or Meter()
         self._waiting: dict[Wish, dict[_Line, None]] = {}  # dicts as ordered sets: leaving costs nothing
         self._running: dict[WorkThread, list[_Line]] = {}
-        self._threads: list[WorkThread] = []
+        self._threads: dict[WorkThread, Translates] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._failed = False
         self.n_waiting = self.n_waiting_tokens = 0
 
     def start(self) -> None:
-        self._threads = [WorkThread(f"engine-{number}") for number in range(len(self._translators))]
+        turns = [*self._translators] * _THREADS_EACH
+        self._threads = {WorkThread(f"engine-{number}"): one for number, one in enumerate(turns)}
 
     def close(self) -> bool:
         """End the threads; False when one of them does not."""
@@ -96,9 +99,15 @@ class Batcher:
         return all(ended)
 
     async def translate(
-        self, texts: Sequence[str], sizes: Sequence[int], wish: Wish, *, deadline_seconds: float, admitted: bool = False
+        self,
+        texts: Sequence[str],
+        size: Callable[[str], int],
+        wish: Wish,
+        *,
+        deadline_seconds: float,
+        admitted: bool = False,
     ) -> list[Translation]:
-        """One translation a text; `sizes` are their tokens. A Problem when there is no room, no time or no engine.
+        """One translation a text; `size` counts tokens. A Problem when there is no room, no time or no engine.
 
         `admitted`: part of something that has been let in before, so the queue's bound does not apply.
         """
@@ -107,10 +116,10 @@ class Batcher:
         if not texts:
             return []
         if not admitted:
-            self.admit(len(texts), sum(sizes), deadline_seconds)
+            self.admit(len(texts), deadline_seconds)
         request = _Request([None] * len(texts), len(texts), asyncio.get_running_loop().create_future())
         now = monotonic()
-        lines = [_Line(request, i, text, n, wish, now) for i, (text, n) in enumerate(zip(texts, sizes, strict=True))]
+        lines = [_Line(request, place, text, size(text), wish, now) for place, text in enumerate(texts)]
         self._enqueue(lines)
         try:
             async with asyncio.timeout(deadline_seconds):
@@ -127,13 +136,14 @@ class Batcher:
         for thread in self._threads:
             if not thread.alive:
                 return f"dead ({thread.ended_by})"
-            if thread.busy_seconds > self._stall_seconds + self._patience(self._running.get(thread, [])):
+            if thread.busy_seconds > self._stall_seconds + self._patience():
                 return "stuck"
         return None
 
-    def _patience(self, batch: list[_Line]) -> float:
-        """How long a large model on a slow machine could take for it."""
-        work = sum(line.n_tokens * max(1.0, line.wish.options.beam / 4) for line in batch)
+    def _patience(self) -> float:
+        """How long a large model on a slow machine could take for what is being translated."""
+        running = (line for batch in self._running.values() for line in batch)
+        work = sum(line.n_tokens * max(1.0, line.wish.options.beam / 4) for line in running)
         return work / min(self.meter.tokens_per_second, _SLOWEST)
 
     def fail(self) -> None:
@@ -144,7 +154,7 @@ class Batcher:
         for line in running + waiting:
             _refuse(line.request, engine_failed())
 
-    def admit(self, n_texts: int, n_tokens: int, deadline_seconds: float) -> None:
+    def admit(self, n_texts: int, deadline_seconds: float) -> None:
         """Bounded by number, and by what can be done in time. An empty queue takes whatever the limits allow."""
         if not self.n_waiting:
             return
@@ -176,17 +186,27 @@ class Batcher:
         self.n_waiting_tokens -= line.n_tokens
 
     def _wake(self) -> None:
-        """Start batches while a thread is free and enough is waiting, or something has waited long enough."""
+        """Start batches while a translator is idle and enough is waiting, or something has waited long enough.
+
+        A translator that is busy is given its next batch already when that is a full one.
+        """
         while self._waiting and not self._failed:
-            free = [thread for thread in self._threads if thread not in self._running]
+            busy = [self._threads[thread] for thread in self._running]
+            free = sorted((busy.count(one), number, thread) for number, (thread, one) in self._free())
             if not free:
                 return
+            n_idle = sum(one not in busy for one in self._translators)
             lines = min(self._waiting.values(), key=lambda queue: next(iter(queue)).since)
             due = next(iter(lines)).since + self._wait_seconds
-            if monotonic() < due and len(lines) < TEXTS_PER_BATCH:
+            if len(lines) < TEXTS_PER_BATCH and not n_idle:
+                return
+            if len(lines) < TEXTS_PER_BATCH and monotonic() < due:
                 self._wake_at(due)
                 return
-            self._begin(free[0], _choose(list(lines), len(free)))
+            self._begin(free[0][2], _choose(list(lines), max(1, n_idle)))
+
+    def _free(self) -> Iterator[tuple[int, tuple[WorkThread, Translates]]]:
+        return ((number, item) for number, item in enumerate(self._threads.items()) if item[0] not in self._running)
 
     def _wake_at(self, due: float) -> None:
         if self._timer is None:
@@ -202,7 +222,7 @@ class Batcher:
             self._remove(line)
         self._running[thread] = batch
         full = self.n_waiting > 0
-        translator, wish = self._translators[self._threads.index(thread)], batch[0].wish
+        translator, wish = self._threads[thread], batch[0].wish
         texts = [line.text for line in batch]
         self.meter.begun()
         work = thread.submit(lambda: _translated(translator, texts, wish))
@@ -218,12 +238,12 @@ class Batcher:
         self._wake()
 
 
-def _choose(lines: list[_Line], n_free: int) -> list[_Line]:
+def _choose(lines: list[_Line], n_idle: int) -> list[_Line]:
     """A batch around the one that has waited longest: of like length, so that little is padded.
 
-    When few wait and several threads are free, each takes its share.
+    When few wait and several translators are idle, each gets its share.
     """
-    most = min(TEXTS_PER_BATCH, -(-len(lines) // n_free))
+    most = min(TEXTS_PER_BATCH, -(-len(lines) // n_idle))
     if len(lines) > most:
         first = lines[0]
         lines = sorted(lines, key=lambda line: (line is not first, abs(line.n_tokens - first.n_tokens)))
@@ -231,7 +251,7 @@ def _choose(lines: list[_Line], n_free: int) -> list[_Line]:
     longest = 0
     for line in lines[:most]:
         longest = max(longest, line.n_tokens)
-        if chosen and longest * (len(chosen) + 1) > TOKENS_PER_BATCH:
+        if chosen and (longest + 1) * (len(chosen) + 1) > TOKENS_PER_BATCH:  # each ends with a symbol more
             break
         chosen.append(line)
     return chosen

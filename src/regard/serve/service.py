@@ -93,7 +93,7 @@ class Service:
         options = DecodingOptions(beam=max(beam, alternatives + 1), n_best=alternatives + 1)
         return await self._batchers[model.name].translate(
             texts,
-            [model.count_tokens(text) for text in texts],
+            model.count_tokens,
             Wish(options, model.tag_of(target), details),
             deadline_seconds=deadline_seconds or self.settings.deadline_seconds,
             admitted=admitted,
@@ -103,8 +103,7 @@ class Service:
         """A Problem unless there is room for these; `translate` with `admitted` then asks no more."""
         self.check_size(texts)
         self.check_beam(beam, alternatives)
-        n_tokens = sum(map(model.count_tokens, texts))
-        self._batchers[model.name].admit(len(texts), n_tokens, self.settings.deadline_seconds)
+        self._batchers[model.name].admit(len(texts), self.settings.deadline_seconds)
 
     def check(self) -> None:
         """Look at every thread; when one is dead or stuck, tell all who wait."""
