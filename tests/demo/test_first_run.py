@@ -6,8 +6,9 @@ import pytest
 
 from regard.cli.demo import _story
 from regard.demo import first_run as module
-from regard.demo.first_run import FirstRun, first_run
+from regard.demo.first_run import FirstRun, first_run, street_text
 from regard.demo.street import split
+from regard.errors import RunError, UserError
 from regard.recipe import Watcher
 
 
@@ -51,5 +52,28 @@ def test_the_story_names_both_sentences_and_what_to_try(tmp_path: Path, small: N
 def test_what_was_measured_on_another_model_is_not_told(tmp_path: Path, small: None) -> None:
     out = tmp_path / "demo"
     shown = first_run(out, Watcher(), steps=2)
-    (out / "demo.json").write_text(shown.model_copy(update={"model": "another"}).model_dump_json())
+    (out / "demo.json").write_text(shown.model_copy(update={"recipe": "another"}).model_dump_json())
     assert first_run(out, Watcher(), steps=2) == shown
+
+
+def test_again_never_removes_a_run_of_one_s_own(tmp_path: Path, small: None) -> None:
+    out = tmp_path / "mine"
+    first_run(out, Watcher(), steps=2)
+    recipe = (out / "recipe.toml").read_text()
+    (out / "recipe.toml").write_text(recipe.replace("street/train", "mine/train"))
+    with pytest.raises(RunError, match="not the demo's"):
+        first_run(out, Watcher(), again=True)
+    assert (out / "model" / "config.json").exists()
+
+
+def test_half_written_text_is_written_again(tmp_path: Path, small: None) -> None:
+    text = tmp_path / "demo" / "data" / "street"
+    text.mkdir(parents=True)
+    (text / "train.en").write_text("half")
+    assert len(street_text(tmp_path / "demo", 100).joinpath("train.en").read_text().splitlines()) == 3_000
+
+
+def test_a_place_that_can_not_be_written_is_named(tmp_path: Path, small: None) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file"):
+        first_run(tmp_path / "file", Watcher())

@@ -1,6 +1,8 @@
 """`regard demo`: a Transformer trained from nothing in about a minute, what it learned, and the page to look inside."""
 
+import socket
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,10 +45,10 @@ def _story(shown: "FirstRun", out: Path) -> list[str]:
         *lines,
         f"Sentences it had never seen: {test.exact:.1%} exactly right, {test.pronouns:.1%} of the pronouns.",
         f"Nouns never seen together:   {unseen.exact:.1%} exactly right, {unseen.pronouns:.1%} of the pronouns.",
-        f"What it looks at: encoder layer {head.layer + 1}, head {head.head + 1}, the best of all that were measured, "
-        f"looks more at the right noun in {head.right:.0%} of {head.n_sentences} sentences.",
+        f"What it looks at: head {head.head + 1} of layer {head.layer + 1}, the encoder's best at this, looks more at the "
+        f"right noun in {head.right:.0%} of {head.n_sentences} sentences.",
         "Your own:    regard train --source YOUR.en --target YOUR.de --out runs/mine --budget 20m",
-        f'Translate:   echo "The dog did not eat the cake because it was too old." | regard translate {out}',
+        f'Translate:   echo "The dog did not eat the pear because it was too sour." | regard translate {out}',
         f'Look inside: regard look {out} "{shown.examples[0].source}" --html look.html',
     ]
 
@@ -58,14 +60,21 @@ def _looked(example: "Example") -> str:
 
 
 def _open_page(out: Path, port: int) -> None:
-    """Serve the page until Ctrl-C; on another port when somebody else has this one."""
+    """Serve the page until Ctrl-C, if the service is installed; on another port when somebody else has this one."""
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        typer.echo(f"The page:    pip install 'regard[serve]', then: regard serve {out}")
+        return
     from regard.cli.serve import serve
-    from regard.errors import UserError
 
     typer.echo("\nThe page, until you press Ctrl-C:")
-    try:
-        serve([out], port=port, quiet=True)
-    except UserError:
-        if port == 0:
-            raise
-        serve([out], port=0, quiet=True)
+    serve([out], port=port if _is_free(port) else 0, quiet=True)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from regard.recipe import Raw
 
 _STARTED_AT = perf_counter()  # loading torch takes seconds, and they are part of the budget
+N_STREET = 40_000  # pairs of the built-in text
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -68,7 +69,8 @@ def train(
         {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
         *(parse_setting(one) for one in setting or []),
     )
-    if "train" not in asked.get("data", {}) and not (out / "recipe.toml").exists():
+    data = asked.get("data", {})
+    if isinstance(data, dict) and "train" not in data and not (out / "recipe.toml").exists():
         raise RecipeError(
             "there is no text to train on", hint="give --source FILE --target FILE, --tsv FILE, or --corpus street"
         )
@@ -116,17 +118,12 @@ def _data(
 
 
 def _street(out: Path, alone: bool) -> "Raw":
-    """The street corpus in the run's own `data/`, written there once; the same seed gives the same text again."""
-    from regard.demo.first_run import SEED
-    from regard.demo.street import split, write
-    from regard.recipe import require_run_directory
+    """The street corpus in the run's own `data/`."""
+    from regard.demo.first_run import street_text
 
     if not alone:
         raise RecipeError("--corpus street has its own text", hint="give either it, or files of your own")
-    require_run_directory(out)
-    text = out / "data" / "street"
-    if not (text / "unseen.de").exists():  # the last file that is written
-        write(text, split(SEED))
+    text = street_text(out, N_STREET)
     train, validation = (
         [{"source": str(text / f"{name}.en"), "target": str(text / f"{name}.de")}] for name in ("train", "validation")
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from regard.artifact import load_model
-from regard.decoding.records import DecodingOptions
 from regard.demo.pronouns import BestHead, Glance, find_head, glance, is_open
-from regard.demo.street import StreetCorpus, StreetPair, canonical, split, write
-from regard.durable import write_file
-from regard.recipe import Watcher, train
+from regard.demo.street import StreetPair, canonical, split, write
+from regard.durable import check_writable, is_held, remove_directory, write_file
+from regard.errors import ArtifactError, RunError
+from regard.recipe import Recipe, Watcher, read_recipe, require_run_directory, train
 from regard.translator import Translator
 
 SEED = 1
@@ -22,7 +21,15 @@ N_TRAIN = 60_000  # more than a minute sees: hardly a sentence comes twice, and 
 N_LOOKED_AT = 300  # sentences that tell the best head
 RECIPE: dict[str, Any] = {
     "text": {"vocabulary": 1700},  # enough for almost every word to be one piece
-    "model": {"preset": "tiny", "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre", "dropout": 0.0},
+    # two heads: with four, one often gathers each noun, and the feed-forward network decides where nobody can see it
+    "model": {
+        "preset": "tiny",
+        "n_encoder_layers": 2,
+        "n_decoder_layers": 2,
+        "n_heads": 2,
+        "norm": "pre",
+        "dropout": 0.0,
+    },
     "training": {
         "steps": 1200,
         "max_tokens": 1024,
@@ -56,7 +63,7 @@ class Example(BaseModel, frozen=True):
 class FirstRun(BaseModel, frozen=True):
     """What the demo has to tell."""
 
-    model: str  # the digest of the recipe that it was made by
+    recipe: str  # its digest, which the model knows as well
     test: Accuracy
     unseen: Accuracy
     head: BestHead
@@ -65,33 +72,53 @@ class FirstRun(BaseModel, frozen=True):
 
 def first_run(out: Path, watcher: Watcher, *, again: bool = False, steps: int | None = None) -> FirstRun:
     """Train in `out` if no run is there, and measure what was learned; the second time, only tell it."""
-    if again and (out / "recipe.toml").exists():
-        shutil.rmtree(out)
-    text, corpus = out / "data" / "street", None
-    if not (text / "train.en").exists():
-        watcher.progress("making up sentences", 0, 1)
-        corpus = split(SEED, n_train=N_TRAIN)
-        write(text, corpus)
-    train(_recipe(text, steps), out, watcher=watcher)
-    told = _told(out)
-    if told is None:
-        told = _measured(out, corpus or split(SEED, n_train=N_TRAIN))
-        write_file(out / "demo.json", told.model_dump_json(indent=1).encode())
+    if again:
+        _forget(out)
+    elif (told := _told(out)) is not None:
+        return told
+    watcher.progress("making up sentences", 0, 1)
+    try:
+        train(_recipe(street_text(out, N_TRAIN), steps), out, watcher=watcher)
+    except RunError as error:
+        raise RunError(error.message, hint=f"{error.hint}; `regard demo --again` begins anew") from error
+    told = _measured(out)
+    write_file(out / "demo.json", told.model_dump_json(indent=1).encode())
     return told
 
 
+def street_text(out: Path, n_train: int) -> Path:
+    """Where the street corpus lies in a run: written there once; the same seed gives the same text again."""
+    require_run_directory(out)
+    check_writable(out, 0)
+    text = out / "data" / "street"
+    if not (text / "unseen.de").exists():  # the last file that is written
+        write(text, split(SEED, n_train=n_train))
+    return text
+
+
+def _forget(out: Path) -> None:
+    """Remove an earlier demo; somebody's own run, never."""
+    if not (out / "recipe.toml").exists():
+        return
+    if Recipe.build(read_recipe(out / "recipe.toml")).data.train[0].source != out.absolute() / "data/street/train.en":
+        raise RunError(f"{out} is a run, but not the demo's", hint="choose another directory with --out")
+    if is_held(out):
+        raise RunError(f"somebody is training in {out}", hint="wait until it is done")
+    remove_directory(out)
+
+
 def _told(out: Path) -> FirstRun | None:
-    """What was measured before, if it was measured on this very model."""
+    """What was measured before, if it was measured on the model that is there."""
     try:
         told = FirstRun.model_validate_json((out / "demo.json").read_bytes())
-    except (OSError, ValidationError):
+        return told if told.recipe == load_model(out).facts.get("recipe") else None
+    except (OSError, ValidationError, ArtifactError):
         return None
-    return told if told.model == load_model(out).facts.get("recipe") else None
 
 
-def _measured(out: Path, corpus: StreetCorpus) -> FirstRun:
-    famous, loaded = canonical(), load_model(out)
-    with Translator.load(out, precision="float32") as translator:
+def _measured(out: Path) -> FirstRun:
+    corpus, famous, loaded = split(SEED, n_train=N_TRAIN), canonical(), load_model(out)
+    with Translator.load(out) as translator:
         test, unseen = (measure(translator, pairs) for pairs in (corpus.test, corpus.unseen))
         done = translator.translate([pair.source for pair in famous])
     head = find_head(loaded, [pair for pair in corpus.test if is_open(pair)][:N_LOOKED_AT])
@@ -99,12 +126,12 @@ def _measured(out: Path, corpus: StreetCorpus) -> FirstRun:
         Example(source=pair.source, translation=one.text, glance=glance(loaded, pair, head))
         for pair, one in zip(famous, done, strict=True)
     )
-    return FirstRun(model=loaded.facts["recipe"], test=test, unseen=unseen, head=head, examples=examples)
+    return FirstRun(recipe=loaded.facts["recipe"], test=test, unseen=unseen, head=head, examples=examples)
 
 
 def measure(translator: Translator, pairs: Sequence[StreetPair]) -> Accuracy:
-    """Translate and compare with the one right answer."""
-    done = translator.translate([pair.source for pair in pairs], options=DecodingOptions(beam=1))
+    """Translate as `regard translate` does, and compare with the one right answer."""
+    done = translator.translate([pair.source for pair in pairs])
     exact = sum(one.text == pair.target for one, pair in zip(done, pairs, strict=True))
     asked = [(one.text.split(), pair) for one, pair in zip(done, pairs, strict=True) if is_open(pair)]
     right = sum(_pronoun_at(words, pair) for words, pair in asked)

@@ -15,6 +15,7 @@ from random import Random
 from regard.demo.street_grammar import Action, Phrase, Sentence, State, written
 from regard.demo.street_meanings import draw
 from regard.demo.street_words import ADJECTIVE, NOUN, NOUNS, VERB
+from regard.durable import make_directory, write_file
 
 HELD_OUT_SHARE = 0.1  # of all pairs of nouns
 
@@ -84,7 +85,7 @@ def split(
 
 def write(directory: Path, corpus: StreetCorpus) -> dict[str, tuple[Path, Path]]:
     """Write `train.en`, `train.de` and so on, one sentence a line, and say where each part is."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     parts = {"train": corpus.train, "validation": corpus.validation, "test": corpus.test, "unseen": corpus.unseen}
     for name, pairs in parts.items():
         _write_lines(directory / f"{name}.en", [pair.source for pair in pairs])
@@ -151,4 +152,4 @@ def _held_out_pairs(rng: Random) -> set[frozenset[str]]:
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    write_file(path, "".join(f"{line}\n" for line in lines).encode())
