@@ -83,7 +83,7 @@ async def _watch_readiness(port: int, ending: _Ending) -> None:
 
 def clients_leave(lab: Lab) -> Figure:
     """500 ask and leave, while others stay."""
-    with lab.serving("--quiet", "--queue", "5000") as child:
+    with lab.serving("--quiet", "--queue", "10000", "--deadline", "300") as child:
         return asyncio.run(_leave(lab, child.port))
 
 
@@ -93,10 +93,10 @@ async def _leave(lab: Lab, port: int) -> Figure:
     staying = asyncio.create_task(closed_loop(port, lab.some(lab.times(2_000, 400)), 4, n_clients=4))
     before = [await client.metric(f"regard_tokens_{kind}_total") for kind in ("wasted", "dropped")]
     leavers = [await client.connect() for _ in range(n_leavers)]
-    raw = translate_request(lab.some(4))
+    raw = translate_request(lab.some(16))
     for leaver in leavers:
         leaver.send(raw).add_done_callback(lambda done: done.exception())
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.3)
     for leaver in leavers:
         leaver.close()
     await staying

@@ -214,3 +214,24 @@ def test_blank_texts_and_none_at_all() -> None:
         return [await batcher.translate(texts, lambda _: 1, Wish(), deadline_seconds=5) for texts in ([], [" "])]
 
     assert with_batcher(body, Shout()) == [[], [Translation("", n_parts=0)]]
+
+
+def test_who_asks_for_little_does_not_overtake_who_asked_for_much() -> None:
+    shout = Shout()
+    shout.free.clear()
+
+    async def body(batcher: Batcher) -> None:
+        first = asyncio.create_task(ask(batcher, "first"))
+        await held(shout)
+        waiting = asyncio.create_task(ask(batcher, *"abcdef"))
+        await asyncio.sleep(0)
+        assert not batcher.full
+        for texts in ("ghijkl", "m"):
+            with pytest.raises(Problem):
+                await ask(batcher, *texts)
+            assert batcher.full
+        shout.free.set()
+        await asyncio.gather(first, waiting)
+        assert not batcher.full and await ask(batcher, "m") == ["M"]
+
+    with_batcher(body, shout, max_waiting=10)

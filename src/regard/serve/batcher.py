@@ -86,6 +86,7 @@ class Batcher:
         self._timer: asyncio.TimerHandle | None = None
         self._failed = False
         self.n_waiting = self.n_waiting_tokens = 0
+        self._n_sent_away = 0  # texts of the largest request that has found no room, while there is none
 
     def start(self) -> None:
         turns = [*self._translators] * _THREADS_EACH
@@ -155,13 +156,27 @@ class Batcher:
             _refuse(line.request, engine_failed())
 
     def admit(self, n_texts: int, deadline_seconds: float) -> None:
-        """Bounded by number, and by what can be done in time. An empty queue takes whatever the limits allow."""
-        if not self.n_waiting:
-            return
-        seconds = self.meter.seconds_for(self.n_waiting_tokens)
-        if self.n_waiting + n_texts > self._max_waiting or seconds > deadline_seconds / 2:
-            self.meter.refused(n_texts)
-            raise too_busy(seconds)
+        """Bounded by number, and by what can be done in time. An empty queue takes whatever the limits allow.
+
+        Who asks for little does not overtake who was sent away for asking for much: until there is room for that, the
+        queue counts as full.
+        """
+        if self.n_waiting and self.n_waiting + n_texts > self._max_waiting:
+            self._n_sent_away = max(self._n_sent_away, n_texts)
+        if self.full or (self.n_waiting and self.waiting_seconds > deadline_seconds / 2):
+            self.meter.refused()
+            raise too_busy(self.waiting_seconds)
+        self._n_sent_away = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether a request can be refused before it is read."""
+        return self._n_sent_away > 0 and self.n_waiting > 0 and self.n_waiting + self._n_sent_away > self._max_waiting
+
+    @property
+    def waiting_seconds(self) -> float:
+        """How long what waits should take."""
+        return self.meter.seconds_for(self.n_waiting_tokens)
 
     def _enqueue(self, lines: list[_Line]) -> None:
         self._waiting.setdefault(lines[0].wish, {}).update(dict.fromkeys(lines))

@@ -15,6 +15,7 @@ from regard.serve.service import Service
 log = logging.getLogger("regard.serve")
 
 _ALIVE = "/livez"
+_TRANSLATES = frozenset({"/v1/translate", "/translate"})
 _ALWAYS_ANSWERED = frozenset({_ALIVE, "/readyz", "/metrics"})
 
 
@@ -56,6 +57,8 @@ class Guard:
             return
         if self._service.closed:
             raise leaving()
+        if scope["path"] in _TRANSLATES:
+            self._service.refuse_if_full()
         self._service.n_admitted += 1
         body = bytearray()
         try:

@@ -18,7 +18,7 @@ class Meter:
     n_tokens: int = 0  # of the source, translated
     n_wasted_tokens: int = 0  # translated, but the client had left
     n_dropped_tokens: int = 0  # never translated: the client had left before their turn, or its time was up
-    n_refused_texts: int = 0  # 429
+    n_refused: int = 0  # requests, with 429
     _n_running: int = 0
     _marked_at: float = 0.0
     _tokens: float = 0.0
@@ -47,8 +47,8 @@ class Meter:
     def dropped(self, n_tokens: int) -> None:
         self.n_dropped_tokens += n_tokens
 
-    def refused(self, n_texts: int) -> None:
-        self.n_refused_texts += n_texts
+    def refused(self) -> None:
+        self.n_refused += 1
 
     @property
     def tokens_per_second(self) -> float:

@@ -47,7 +47,7 @@ class _Queues(Collector):
         counted: list[tuple[str, str, Callable[[], int]]] = [
             ("regard_batches", "Batches translated", lambda: sum(one.n_batches for one in meters)),
             ("regard_texts", "Texts translated", lambda: sum(one.n_texts for one in meters)),
-            ("regard_texts_refused", "Texts refused: queue full", lambda: sum(one.n_refused_texts for one in meters)),
+            ("regard_refused", "Requests refused: queue full", lambda: sum(one.n_refused for one in meters)),
             ("regard_tokens", "Source tokens translated", lambda: sum(one.n_tokens for one in meters)),
             ("regard_tokens_wasted", "… for clients that had left", lambda: sum(one.n_wasted_tokens for one in meters)),
             ("regard_tokens_dropped", "… not begun", lambda: sum(one.n_dropped_tokens for one in meters)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
@@ -21,6 +22,7 @@ from regard.serve.settings import Settings
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LOOK_EVERY_SECONDS = 0.02
+_SWITCH_SECONDS = 0.001  # a batch that is done should not wait for Python's lock while others' requests are read
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -45,6 +47,7 @@ def url_of(bound: socket.socket) -> str:
 
 def run(app: FastAPI, service: Service, bound: socket.socket, announce: Callable[[str], None]) -> bool:
     """Serve until told to stop. False when something was left behind: an engine thread that does not come back."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
     server_of(app, service, lambda: announce(url_of(bound))).run(sockets=[bound])
     return not service.left_behind
 

@@ -11,7 +11,7 @@ from regard.decoding.records import DecodingOptions
 from regard.serve.batcher import Batcher, Wish
 from regard.serve.keys import Keys
 from regard.serve.models import ServedModel
-from regard.serve.problem import Problem
+from regard.serve.problem import Problem, too_busy
 from regard.serve.settings import Settings
 from regard.translator import Translation
 
@@ -104,6 +104,12 @@ class Service:
         self.check_size(texts)
         self.check_beam(beam, alternatives)
         self._batchers[model.name].admit(len(texts), self.settings.deadline_seconds)
+
+    def refuse_if_full(self) -> None:
+        """A Problem when no model has room, whatever is asked; costs less than to read what is asked."""
+        if all(batcher.full for batcher in self.batchers):
+            self.batchers[0].meter.refused()
+            raise too_busy(min(batcher.waiting_seconds for batcher in self.batchers))
 
     def check(self) -> None:
         """Look at every thread; when one is dead or stuck, tell all who wait."""
