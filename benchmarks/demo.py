@@ -31,7 +31,8 @@ def demo(out: Path) -> dict[str, float]:
         "pronouns": told["test"]["pronouns"],
         "exact, new nouns": told["unseen"]["exact"],
         "pronouns, new nouns": told["unseen"]["pronouns"],
-        "best head right": told["head"]["right"],
+        "best head on the right noun": told["head"]["right"],
+        "best head on the other noun": told["head"]["wrong"],
     }
 
 

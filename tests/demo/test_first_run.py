@@ -45,7 +45,8 @@ def test_the_story_names_both_sentences_and_what_to_try(tmp_path: Path, small: N
     text = "\n".join(_story(shown, tmp_path / "demo"))
     assert "because it was too tired." in text and "because it was too wide." in text
     assert 0 <= shown.test.exact <= 1 and 0 <= shown.unseen.pronouns <= 1
-    assert 0 <= shown.head.right <= 1 and "it → animal 0." in text and "it → street 0." in text
+    assert 0 <= shown.head.right <= 1 and 0 <= shown.head.wrong <= 1
+    assert text.count("looks at: ") == 2
     assert text.index("regard train --source") < text.index("regard translate")
 
 

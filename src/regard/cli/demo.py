@@ -40,23 +40,25 @@ def _story(shown: "FirstRun", out: Path) -> list[str]:
     test, unseen, head = shown.test, shown.unseen, shown.head
     lines = [""]
     for example in shown.examples:
-        lines += [f"  {example.source}", f"  {example.translation}", f"  {_looked(example)}", ""]
+        lines += [f"  {example.source}", f"  {example.translation}", f"  {_looked(shown, example)}", ""]
     return [
         *lines,
         f"Sentences it had never seen: {test.exact:.1%} exactly right, {test.pronouns:.1%} of the pronouns.",
         f"Nouns never seen together:   {unseen.exact:.1%} exactly right, {unseen.pronouns:.1%} of the pronouns.",
-        f"What it looks at: head {head.head + 1} of layer {head.layer + 1}, the encoder's best at this, looks more at the "
-        f"right noun in {head.right:.0%} of {head.n_sentences} sentences.",
+        f"That head looks at the right noun in {head.right:.0%} of {head.n_sentences} sentences, at the other in "
+        f"{head.wrong:.0%}; of all heads, no other finds it better.",
         "Your own:    regard train --source YOUR.en --target YOUR.de --out runs/mine --budget 20m",
         f'Translate:   echo "The dog did not eat the pear because it was too sour." | regard translate {out}',
         f'Look inside: regard look {out} "{shown.examples[0].source}" --html look.html',
     ]
 
 
-def _looked(example: "Example") -> str:
-    """it → animal 0.93, street 0.02"""
-    seen = example.glance
-    return f"it → {seen.noun} {seen.weight:.2f}, {seen.other} {seen.other_weight:.2f}"
+def _looked(shown: "FirstRun", example: "Example") -> str:
+    """Which words the head that finds the noun looks at."""
+    place = shown.head.place
+    where = "it, in the encoder's" if place.attention == "encoder" else "the pronoun, in the decoder's"
+    seen = ", ".join(f"{word} {weight:.2f}" for word, weight in example.looked_at.items())
+    return f"({where} layer {place.layer + 1}, head {place.head + 1}, looks at: {seen})"
 
 
 def _open_page(out: Path, port: int) -> None:

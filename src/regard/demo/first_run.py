@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from regard.artifact import load_model
-from regard.demo.pronouns import BestHead, Glance, find_head, glance, is_open
+from regard.demo.pronouns import BestHead, find_head, glance, is_open
 from regard.demo.street import StreetPair, canonical, split, write
 from regard.durable import check_writable, is_held, remove_directory, write_file
 from regard.errors import ArtifactError, RunError
@@ -21,24 +21,23 @@ N_TRAIN = 60_000  # more than a minute sees: hardly a sentence comes twice, and 
 N_LOOKED_AT = 300  # sentences that tell the best head
 RECIPE: dict[str, Any] = {
     "text": {"vocabulary": 1700},  # enough for almost every word to be one piece
-    # two heads: with four, one often gathers each noun, and the feed-forward network decides where nobody can see it
     "model": {
         "preset": "tiny",
         "n_encoder_layers": 2,
         "n_decoder_layers": 2,
-        "n_heads": 2,
+        "n_heads": 8,
         "norm": "pre",
         "dropout": 0.0,
     },
     "training": {
-        "steps": 1200,
+        "steps": 1050,
         "max_tokens": 1024,
         "schedule": "cooldown",
         "rate": 0.003,
         "warmup": 60,
         "clip": 1.0,
-        "save_every": 600,
-        "validate_every": 300,
+        "save_every": 525,
+        "validate_every": 350,
         "translated": 50,
         "average": 1,
     },
@@ -53,11 +52,11 @@ class Accuracy(BaseModel, frozen=True):
 
 
 class Example(BaseModel, frozen=True):
-    """One of the two famous sentences, what the model makes of it, and what *it* looked at."""
+    """One of the two famous sentences, what the model makes of it, and what the best head looked at."""
 
     source: str
     translation: str
-    glance: Glance
+    looked_at: dict[str, float]  # words and their weights, most first
 
 
 class FirstRun(BaseModel, frozen=True):
@@ -123,7 +122,7 @@ def _measured(out: Path) -> FirstRun:
         done = translator.translate([pair.source for pair in famous])
     head = find_head(loaded, [pair for pair in corpus.test if is_open(pair)][:N_LOOKED_AT])
     examples = tuple(
-        Example(source=pair.source, translation=one.text, glance=glance(loaded, pair, head))
+        Example(source=pair.source, translation=one.text, looked_at=glance(loaded, pair, head.place))
         for pair, one in zip(famous, done, strict=True)
     )
     return FirstRun(recipe=loaded.facts["recipe"], test=test, unseen=unseen, head=head, examples=examples)
