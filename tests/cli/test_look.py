@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import typer
@@ -10,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from regard.cli.look import look
 from regard.errors import DataError, UserError
+from regard.lens import Lens
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 MODEL, TEXT = str(GOLDEN / "model"), "7 4 7 1 2 1"
@@ -59,6 +61,53 @@ def test_a_change_is_shown_beside_what_was() -> None:
     assert len(rows) >= len(before.removeprefix("before  ").partition("  log")[0].split())
 
 
+@pytest.mark.parametrize(
+    ("flags", "title", "rows"),
+    [
+        (["--attention", "encoder", "--layer", "1", "--head", "2"], "Encoder · layer 1 · head 2", "source"),
+        (["--attention", "decoder", "--layer", "1", "--head", "1"], "Decoder · layer 1 · head 1", "inputs"),
+        (["--attention", "cross", "--layer", "1", "--head", "2"], "Encoder–decoder · layer 1 · head 2", "outputs"),
+        (["--attention", "encoder"], "Encoder · all heads of layer 1, on average", "source"),
+        (["--layer", "1", "--head", "1"], "Encoder · layer 1 · head 1", "source"),
+    ],
+)
+@pytest.mark.parametrize("level", ["words", "pieces"])
+def test_a_terminal_shows_the_head_and_the_level_that_were_asked_for(
+    flags: list[str], title: str, rows: str, level: Literal["words", "pieces"]
+) -> None:
+    lines = run(MODEL, TEXT, *flags, "--level", level).stdout.splitlines()
+    seen = Lens.load(MODEL).look(TEXT)
+    side = {"source": seen.source, "inputs": seen.target.inputs, "outputs": seen.target.outputs}[rows]
+    heading, *shown = lines[3:]
+    assert heading.split()[0] == level.removesuffix("s")
+    assert heading.endswith(f"looks at ({title})")
+    assert ("probability" in heading) == (rows == "outputs")
+    assert [line.split()[0] for line in shown] == side.labels(level)
+    attention: Literal["encoder", "decoder", "cross"] = (
+        "encoder" if rows == "source" else "decoder" if rows == "inputs" else "cross"
+    )
+    weights = seen.weights(attention, 0, level)
+    expected = weights.mean(0) if "all heads" in title else weights[int(title[-1]) - 1]
+    for line, row in zip(shown, expected, strict=True):
+        assert line.endswith(f" {row.max():.2f}") or f" {row.max():.2f}, " in line
+
+
+def test_pieces_have_probabilities_of_their_own() -> None:
+    lines = run(MODEL, TEXT, "--level", "pieces").stdout.splitlines()
+    steps = Lens.load(MODEL).look(TEXT).steps
+    assert [line.split()[:2] for line in lines[4:]] == [
+        [step.chosen.text, f"{step.chosen.probability:.1%}"] for step in steps
+    ]
+
+
+def test_the_map_of_a_changed_model_is_shown_when_it_is_asked_for() -> None:
+    off = ["--heads-off", "cross.1.1"]
+    assert "looks at" not in run(MODEL, TEXT, *off).stdout
+    stdout = run(MODEL, TEXT, *off, "--attention", "cross", "--layer", "1", "--head", "1").stdout
+    assert "unchanged" in stdout
+    assert "looks at (Encoder–decoder · layer 1 · head 1 (off))" in stdout
+
+
 def test_every_kind_of_file_is_written(tmp_path: Path) -> None:
     names = {form: tmp_path / f"look.{form}" for form in ("png", "svg", "html", "json")}
     flags = [part for form, path in names.items() for part in (f"--{form}", path)]
@@ -102,6 +151,17 @@ def test_all_heads_over_a_corpus(corpus: list[str], tmp_path: Path) -> None:
     assert "measuring all heads over 4 sentences" in result.stderr
 
 
+def test_the_legend_says_what_a_place_means_and_how_many_pairs_were_left_out(corpus: list[str], tmp_path: Path) -> None:
+    paths = []
+    for flag, path in zip(corpus[::2], corpus[1::2], strict=True):
+        paths += [flag, str(tmp_path / Path(path).name)]
+        Path(paths[-1]).write_text(Path(path).read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    lines = run(MODEL, "--heads", *paths).stdout.splitlines()
+    assert lines[0].startswith("4 sentences (1 left out: blank, or too long): ")
+    assert any(line.startswith("Encoder–decoder ") and "at the same place of the source" in line for line in lines)
+    assert any(line.endswith("on </s>; of decoder heads: on <s>") for line in lines)
+
+
 def test_bleu_without_each_head_on_request(corpus: list[str]) -> None:
     found = json.loads(run(MODEL, "--heads", *corpus, "--bleu", "--json", "-").stdout)
     assert found["baseline"]["bleu"] is not None
@@ -130,6 +190,13 @@ def test_the_waves(of: list[str], tmp_path: Path) -> None:
         ([MODEL, TEXT, "--bleu"], "--bleu has no meaning with a sentence"),
         ([MODEL, "--heads"], "--heads needs sentences"),
         ([MODEL, "--heads", "--no-mask"], "--no-mask has no meaning with --heads"),
+        ([MODEL, TEXT, "--heads"], "TEXT has no meaning with --heads"),
+        ([MODEL, TEXT, "--positions", "--png", "a.png"], "TEXT has no meaning with --positions"),
+        ([MODEL, TEXT, "--translation", "1 2", "--beam", "4"], "--beam has no meaning with --translation"),
+        ([MODEL, "--heads", "--beam", "4"], "--beam has no meaning with --heads"),
+        (["--positions", "--beam", "4"], "--beam has no meaning with --positions"),
+        (["--positions", "--target", "de"], "--target has no meaning with --positions"),
+        ([MODEL, TEXT, "--json", "-", "--attention", "cross"], "--attention has no meaning with --json"),
         (["--positions"], "where is the picture to go"),
         (["--positions", "--json", "-"], "--json has no meaning with --positions"),
         ([MODEL, TEXT, "--png", "nowhere/a.png"], "can not be written"),

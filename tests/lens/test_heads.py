@@ -149,7 +149,8 @@ def greedy(lens: Lens, off: frozenset[Head]) -> list[str]:
 
 def test_pairs_that_can_not_be_used_are_left_out_or_refused(lens: Lens, table: HeadsTable) -> None:
     more = lens.heads([*PAIRS, ("", "x"), ("x", " "), ("one " * 90, "x")], without=False)
-    assert more.n_sentences == 4
+    assert (more.n_sentences, more.n_left_out, table.n_left_out) == (4, 3, 0)
+    assert more.to_dict()["n_left_out"] == 3
     assert more.loss == pytest.approx(table.loss)
     with pytest.raises(UserError, match="no pair of sentences to measure heads on; hint: of 1 given"):
         lens.heads([("", "")])

@@ -171,12 +171,14 @@ def test_what_each_head_is_worth() -> None:
     heads = [Head(attention, 0, head) for attention in ATTENTIONS for head in range(2)]
     looks = Statistics(*(np.float32(x) for x in (1.5, 2.0, 0.8, 0.1, 0.05, 0.05)))  # type: ignore[arg-type]
     rows = [HeadRow(head, looks, 0.123 if head == heads[0] else -0.0001, 0.5, None) for head in heads]
-    picture = draw_heads_table(HeadsTable(10, 0.987, 0.4, None, tuple(rows)), "runs/x")
+    picture = draw_heads_table(HeadsTable(10, 0, 0.987, 0.4, None, tuple(rows)), "runs/x")
     written = texts(picture.figure)
     assert written.count("−12.3%") == 1
     assert written.count("0.0%") == 5
     assert written.count("previous 80%") == 6
     assert any("98.7%" in text and "runs/x" in text for text in written)
+    assert any("same place of the source" in text.replace("\n", " ") for text in written)
+    assert not any("…" in text for text in written)  # the legend fits even over two heads
     assert pixels_outside(picture) <= 1
 
 

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from regard.cli import look_options as ask
-from regard.cli.evaluate import Beam
 from regard.errors import UserError
 
 T = TypeVar("T")
 
-_N_POSITIONS, _PAPER_D_MODEL = 100, 512
+_N_POSITIONS, _PAPER_D_MODEL, _BEAM = 100, 512, 4
 
 
 def look(
@@ -17,7 +16,7 @@ def look(
     text: ask.Text = None,
     translation: ask.Translation = None,
     target: ask.Target = None,
-    beam: Beam = 4,
+    beam: ask.Beam = None,
     positions: ask.Positions = False,
     png: ask.Png = None,
     svg: ask.Svg = None,
@@ -45,9 +44,10 @@ def look(
     which = ask.Which(attention, layer, head, level)
     change = ask.Change(heads_off, no_scale, no_mask, positions_as)
     corpus = {"source": source, "reference": reference, "bleu": bleu}
-    about_a_sentence = {"translation": translation} | which.given | change.given
+    about_a_sentence = {"TEXT": text, "translation": translation, "beam": beam} | which.given | change.given
     if positions:
-        ask.refuse("--positions", {"html": html, "json": as_json, "heads": heads} | about_a_sentence | corpus)
+        others = {"html": html, "json": as_json, "heads": heads, "target": target}
+        ask.refuse("--positions", others | about_a_sentence | corpus)
         _draw_positions(run, outputs)
     elif heads:
         ask.refuse("--heads", {"html": html} | about_a_sentence)
@@ -56,9 +56,13 @@ def look(
         look_at_heads(_needed(run, "a run"), source, reference, outputs, target=target, bleu=bleu)
     else:
         ask.refuse("a sentence", corpus)
+        if translation is not None:
+            ask.refuse("--translation", {"beam": beam})
+        if outputs.only_json:
+            ask.refuse("--json", which.given)
         from regard.cli.look_sentence import Sentence, look_at_sentence
 
-        sentence = Sentence(_needed(text, "a sentence"), translation, beam=beam, target=target)
+        sentence = Sentence(_needed(text, "a sentence"), translation, beam=beam or _BEAM, target=target)
         look_at_sentence(_needed(run, "a run"), sentence, outputs, which, change)
 
 

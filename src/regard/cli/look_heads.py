@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _SAY_EVERY_SECONDS = 10.0
 _COLUMNS = """
 entropy   in nats: 0 looks at one place, more at many        distance  in words, from itself
-previous, same, next   share on these words                  end       on the end symbol; decoder: on the begin symbol
+previous, same, next   share on these words                  end       on </s>; of decoder heads: on <s>
+Encoder–decoder        same is the word at the same place of the source, and distance is counted from there
 accuracy, loss         change of the next symbol's, when this head is silent
 """
 
@@ -53,7 +54,8 @@ def _show(table: "HeadsTable") -> None:
 
     whole = f"{table.accuracy:.1%} of the next symbols right, loss {table.loss:.3f}"
     whole += "" if table.bleu is None else f", BLEU {table.bleu:.1f} (greedy)"
-    sys.stdout.write(f"{table.n_sentences:,} sentences: {whole}\n\n")
+    left_out = f" ({table.n_left_out:,} left out: blank, or too long)" if table.n_left_out else ""
+    sys.stdout.write(f"{table.n_sentences:,} sentences{left_out}: {whole}\n\n")
     names = ("entropy", "distance", "previous", "same", "next", "end")
     rows: list[tuple[str, ...]] = []
     rows.append(("attention", "layer", "head", *names, "accuracy", "loss", "BLEU" if table.bleu is not None else ""))

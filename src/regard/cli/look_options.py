@@ -29,6 +29,10 @@ Run = Annotated[Path | None, typer.Argument(metavar="RUN", help="A run, or a mod
 Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="A sentence to translate.")]
 Translation = Annotated[str | None, typer.Option(metavar="TEXT", help="Look at this translation, not the model's own.")]
 Target = Annotated[str | None, typer.Option(metavar="LANG", help="Of a model with several languages.")]
+Beam = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step (default: 4); 1 is greedy."),
+]
 Png = Annotated[Path | None, typer.Option(metavar="FILE", help="A picture.", rich_help_panel=_WRITE)]
 Svg = Annotated[Path | None, typer.Option(metavar="FILE", help="A picture for print.", rich_help_panel=_WRITE)]
 Html = Annotated[
@@ -84,6 +88,10 @@ class Outputs:
         return any((self.png, self.svg, self.html, self.json))
 
     @property
+    def only_json(self) -> bool:
+        return self.json is not None and not any((self.png, self.svg, self.html))
+
+    @property
     def to_stdout(self) -> bool:
         return self.json == Path("-")
 
@@ -106,7 +114,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Which:
-    """Which heads a picture or a page shows; counted from 1."""
+    """Which heads are shown; counted from 1."""
 
     attention: AttentionName | None
     layer: int | None
@@ -147,7 +155,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def refuse(mode: str, options: Mapping[str, object]) -> None:
-    """Say so when an option has no meaning here, in place of passing over it."""
+    """Say so when an option has no meaning here, in place of passing over it. Arguments are in capitals."""
     for name, value in options.items():
-        if value:
-            raise UserError(f"--{name} has no meaning with {mode}", hint="leave one of them out; regard look --help")
+        if value not in (None, False):
+            written = name if name.isupper() else f"--{name}"
+            raise UserError(f"{written} has no meaning with {mode}", hint="leave one of them out; regard look --help")

@@ -11,6 +11,7 @@ from regard.lens import Head, Interventions, Lens
 from regard.lens.interventions import ATTENTIONS, all_heads
 
 if TYPE_CHECKING:
+    from regard.lens.interventions import Attention
     from regard.lens.look import Look
     from regard.models.transformer import TransformerConfig
 
@@ -57,8 +58,13 @@ def look_at_sentence(run: Path, sentence: Sentence, outputs: Outputs, which: Whi
     if not outputs.any:
         from regard.cli.look_terminal import show
 
-        show(seen)
+        show(seen, _shown(which, one), which.level, asked=any(which.given.values()))
         sys.stderr.write(f"\n{_MORE}")
+
+
+def _shown(which: Which, one: Head | None) -> "Head | Attention":
+    """As text there is room for one map: of the head that was asked for, or of an attention as a whole."""
+    return one or which.attention or "cross"
 
 
 def _draw(seen: "Look", outputs: Outputs, which: Which, one: Head | None) -> None:

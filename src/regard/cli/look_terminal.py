@@ -11,14 +11,15 @@ from rich.text import Text
 
 from regard.cli.evaluate import visible
 from regard.lens import Head
-from regard.lens.pictures import name_of
+from regard.lens.pictures import NAMES, name_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from regard.lens.change import Change
-    from regard.lens.look import Look
+    from regard.lens.interventions import Attention
+    from regard.lens.look import Level, Look
 
 _SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.1, "░"), (0.0, "·"))
 _WORTH_NAMING, _MOST_NAMED, _WIDEST_MAP = 0.1, 3, 40
@@ -26,37 +27,57 @@ _WORTH_NAMING, _MOST_NAMED, _WIDEST_MAP = 0.1, 3, 40
 Row = tuple[str | Text, ...]
 
 
-def show(look: "Look") -> None:
-    """The sentence, its translation, and a line a word."""
+def show(look: "Look", shown: "Head | Attention" = "cross", level: "Level" = "words", *, asked: bool = False) -> None:
+    """The sentence, its translation, and a line a word. Of a changed model the map comes only when it is asked for."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(visible(look.source.text)))
     if look.change is None:
         console.print(Text(visible(look.target.text), "bold"), Text(f" {_sum(look.log_probability)}", "dim"))
-        _print(console, list(_words(look)), right={1})
     else:
         _show_change(console, look.change)
+    if look.change is None or asked:
+        rows = list(_map(look, shown, level))
+        _print(console, rows, right={1} if len(rows[0]) == 4 else set())
 
 
-def _words(look: "Look") -> Iterator[Row]:
-    """Word, probability, a map of the source, the words it looked at most."""
-    title, weights = _alignment(look)
-    columns = [visible(text) for text in look.labels("cross")[1]]
-    yield ("word", "probability", "", Text(f"looks at ({title})"))
-    for word, row in zip(look.target.outputs.words, weights, strict=True):
-        probability = prod(look.steps[i].chosen.probability for i in word.pieces)
+def _map(look: "Look", shown: "Head | Attention", level: "Level") -> Iterator[Row]:
+    """Word or piece, its probability where it was made, a map of what it looks at, and what it looked at most."""
+    attention = shown.attention if isinstance(shown, Head) else shown
+    title, weights = _weights(look, shown, level)
+    rows, columns = ([visible(text) for text in texts] for texts in look.labels(attention, level))
+    made = _probabilities(look, level) if attention == "cross" else [()] * len(rows)
+    yield (
+        level.removesuffix("s"),
+        *(("probability",) if attention == "cross" else ()),
+        "",
+        Text(f"looks at ({title})"),
+    )
+    for text, probability, row in zip(rows, made, weights, strict=True):
         strongest = sorted(zip(row, columns, strict=True), reverse=True, key=lambda one: float(one[0]))[:_MOST_NAMED]
         named = ", ".join(f"{text} {weight:.2f}" for weight, text in strongest if weight >= _WORTH_NAMING)
         cells = "".join(_shade(float(weight)) for weight in row) if len(row) <= _WIDEST_MAP else ""
-        yield (Text(visible(word.text)), _share(probability), cells, Text(named))
+        yield (Text(text), *probability, cells, Text(named))
 
 
-def _alignment(look: "Look") -> "tuple[str, NDArray[np.float32]]":
-    """The head that aligns, where the model says which; else the mean of its last layer."""
-    last = look.model.config.n_decoder_layers - 1
-    if look.model.alignment_head is None:
-        return f"all heads of layer {last + 1}, on average", look.weights("cross", last).mean(0)
-    layer, head = look.model.alignment_head
-    return name_of(Head("cross", layer, head)), look.weights("cross", layer)[head]
+def _weights(look: "Look", shown: "Head | Attention", level: "Level") -> "tuple[str, NDArray[np.float32]]":
+    """Of a head. Of an attention: of the head that aligns, where the model says which; else the last layer's mean."""
+    if shown == "cross" and look.model.alignment_head is not None:
+        shown = Head("cross", *look.model.alignment_head)
+    if isinstance(shown, Head):
+        off = " (off)" if shown in look.interventions.heads_off else ""
+        return name_of(shown) + off, look.weights(shown.attention, shown.layer, level)[shown.head]
+    config = look.model.config
+    n_layers = config.n_encoder_layers if shown == "encoder" else config.n_decoder_layers
+    title = f"{NAMES[shown]} · all heads of layer {n_layers}, on average"
+    return title, look.weights(shown, n_layers - 1, level).mean(0)
+
+
+def _probabilities(look: "Look", level: "Level") -> list[Row]:
+    """Of each word of the translation, or of each piece."""
+    found = [step.chosen.probability for step in look.steps]
+    if level == "words":
+        found = [prod(found[i] for i in word.pieces) for word in look.target.outputs.words]
+    return [(_share(probability),) for probability in found]
 
 
 def _show_change(console: Console, change: "Change") -> None:

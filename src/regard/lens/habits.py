@@ -1,4 +1,7 @@
-"""What a head mostly does, in two words."""
+"""What a head mostly does, in two words.
+
+Over the source, where no word is the one that looks, "same" is the word at the same place.
+"""
 
 from __future__ import annotations
 

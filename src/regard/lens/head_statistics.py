@@ -18,7 +18,7 @@ class Statistics(NamedTuple):
     """Of each head (H,)."""
 
     entropy: Tensor  # in nats, of the weights as they are: over pieces
-    distance: Tensor  # in words, |i - j| weighted
+    distance: Tensor  # in words, |i - j| weighted; over the source, too, both counted from the beginning
     previous: Tensor  # share on word i - 1
     same: Tensor  # on word i
     next: Tensor  # on word i + 1

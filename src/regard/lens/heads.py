@@ -50,6 +50,7 @@ class HeadsTable:
     """Every head of a model over a corpus, and the model as it is."""
 
     n_sentences: int
+    n_left_out: int  # of those that were given: blank, or too long
     accuracy: float  # of the next symbol, when all before it are the reference's
     loss: float  # −log p of it, in nats
     bleu: float | None  # of greedy translations
@@ -60,6 +61,7 @@ class HeadsTable:
         return {
             "format": FORMAT,
             "n_sentences": self.n_sentences,
+            "n_left_out": self.n_left_out,
             "baseline": {"accuracy": self.accuracy, "loss": self.loss, "bleu": self.bleu},
             "heads": [row.to_dict() for row in self.heads],
         }
@@ -158,5 +160,10 @@ def _table(
         )
 
     return HeadsTable(
-        len(pairs), whole.correctness.accuracy, whole.correctness.loss, bleu, tuple(row(head) for head in heads)
+        len(pairs),
+        pairs.n_left_out,
+        whole.correctness.accuracy,
+        whole.correctness.loss,
+        bleu,
+        tuple(row(head) for head in heads),
     )

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from regard.lens.heads import HeadRow, HeadsTable
 
 _WIDTH, _HEIGHT, _GAP, _LEFT = 1.12, 0.52, 0.05, 0.62
-_NOTE = (
-    "In each field: how the share of right symbols changes when this head is silent (the darker, the more is lost), "
-    "and below it where the head looks most."
+_NOTES = (
+    "In each field: how the share of right symbols changes when this head is silent (the darker, the more is lost).",
+    "Below it: where the head looks most. Encoder–decoder: same is the word at the same place of the source.",
 )
 _PALEST = 0.01  # a hundredth lost is the least that gets the full colour: noise should look like noise
 
@@ -29,7 +29,7 @@ def draw_grid(table: HeadsTable, name: str) -> Picture:
     blocks = {name: [row for row in table.heads if row.head.attention == name] for name in NAMES}
     n_heads = 1 + max(row.head.head for row in table.heads)
     pen = Pen(cover([title, subtitle]))
-    heading = Heading(pen, title, (subtitle, _NOTE), "", _LEFT + n_heads * (_WIDTH + _GAP))
+    heading = Heading(pen, title, (subtitle, *_NOTES), "", _LEFT + n_heads * (_WIDTH + _GAP))
     n_layers = {name: 1 + max(row.head.layer for row in rows) for name, rows in blocks.items()}
     heights = {name: 0.5 + n * (_HEIGHT + _GAP) for name, n in n_layers.items()}
     sheet = Sheet(heading.width + 2 * MARGIN, heading.height + sum(heights.values()) + 2 * MARGIN, pen)

@@ -24,12 +24,13 @@ class Pairs:
     references: tuple[str, ...]
     begin_id: int
     end_id: int
+    n_left_out: int  # blank, or too long
 
     @classmethod
     def of(
         cls, tokenizers: TokenizerPair, pairs: Sequence[tuple[str, str]], max_length: int, target: str | None
     ) -> Pairs:
-        """Blank pairs and those that are too long are left out."""
+        """Blank pairs and those that are too long are left out, and counted."""
         texts = [(normalise(source), normalise(reference)) for source, reference in pairs]
         sources = tokenizers.source.encode_many([source for source, _ in texts], tag=target)
         targets = tokenizers.target.encode_many([reference for _, reference in texts])
@@ -40,7 +41,13 @@ class Pairs:
                 hint=f"of {len(pairs)} given, all are blank or longer than {max_length} pieces",
             )
         ids, references = ((sources[i], targets[i]) for i in kept), (texts[i][1] for i in kept)
-        return cls(tuple(ids), tuple(references), tokenizers.target.bos_id, tokenizers.target.eos_id)
+        return cls(
+            tuple(ids),
+            tuple(references),
+            tokenizers.target.bos_id,
+            tokenizers.target.eos_id,
+            n_left_out=len(pairs) - len(kept),
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
