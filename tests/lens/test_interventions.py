@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
 from regard.lens.altered import ShuffledPositions, altered, shared_copy
 from regard.lens.interventions import all_heads
@@ -112,6 +113,14 @@ def test_without_the_scale_scores_stay_raw(model: Transformer) -> None:
     run(altered(model, Interventions(scale=False), 5), trace)
     for place in ("encoder.0.self", "decoder.1.self", "decoder.0.cross"):
         assert torch.equal(trace[f"{place}.scaled"], trace[f"{place}.scores"])
+
+
+@pytest.mark.parametrize("kind", ["dot_product", "additive"])
+def test_a_scale_that_is_not_there_can_not_be_left_out(make_lens: LensMaker, kind: str) -> None:
+    lens = make_lens(attention=kind)
+    for ask in (lens.change, lambda text, what: lens.look(text, interventions=what)):
+        with pytest.raises(UserError, match=rf"\({kind}\) has no scale to leave out; hint: only scaled_dot_product"):
+            ask("one two", Interventions(scale=False))
 
 
 def test_without_the_mask_the_first_position_sees_the_last(model: Transformer) -> None:

@@ -1,6 +1,6 @@
 """Looking inside: text → trace → maps, pictures, page data.
 
-Names are resolved when first used: a picture of positions, or the page's files, need no torch.
+Names are resolved when first used: `interventions`, drawing and the page's files need no torch.
 """
 
 from importlib import import_module

@@ -65,11 +65,16 @@ def all_heads(config: TransformerConfig) -> list[Head]:
 
 
 def check_interventions(interventions: Interventions, config: TransformerConfig) -> None:
-    """Refuse heads that the model does not have, and settings that nobody knows."""
+    """Refuse what the model does not have, and settings that nobody knows."""
     if missing := interventions.heads_off.difference(all_heads(config)):
         sizes = f"{config.n_encoder_layers} + {config.n_decoder_layers} layers of {config.n_heads} heads"
         raise UserError(
             f"this model has no head {min(missing, key=str)}", hint=f"it has {sizes}, all counted from 0: encoder.0.0"
+        )
+    if not interventions.scale and config.attention != "scaled_dot_product":
+        raise UserError(
+            f"this model's attention ({config.attention}) has no scale to leave out",
+            hint="only scaled_dot_product divides by √d_k",
         )
     if interventions.positions not in get_args(Positions):
         raise UserError(
