@@ -4,6 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from fontTools.ttLib.tables.otTables import PaintFormat
 from matplotlib import font_manager, get_data_path
 
 from regard.lens import fonts
@@ -86,6 +89,43 @@ def test_a_font_that_was_just_installed_is_found(bare: None, monkeypatch: pytest
     before = len(font_manager.fontManager.ttflist)
     cover(["가"])
     assert [Path(entry.fname) for entry in font_manager.fontManager.ttflist[before:]] == [new]
+
+
+def test_a_colour_font_without_outlines_draws_nothing(
+    bare: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As Noto Color Emoji is on many machines: it can be scaled, has the characters, and their glyphs are empty."""
+    colour = tmp_path / "colour.ttf"
+    _colour_font(blank="🚀", outlined="🐶").save(colour)
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [str(colour)])
+    coverage = cover(["🚀🐶"])
+    assert coverage.families == (OWN_FONT, "Colours")
+    assert coverage.missing == {"🚀"}
+    assert cover(["🚀"]).families == (OWN_FONT,)
+
+
+def _colour_font(blank: str, outlined: str) -> FontBuilder:
+    pen = TTGlyphPen(None)
+    pen.moveTo((0, 0))
+    for corner in ((0, 700), (700, 700), (700, 0)):
+        pen.lineTo(corner)
+    pen.closePath()
+    square, empty = pen.glyph(), TTGlyphPen(None).glyph()
+    glyphs = {".notdef": empty, "blank": empty, "outlined": square, "shape": square}
+    builder = FontBuilder(1000, isTTF=True)
+    builder.setupGlyphOrder(list(glyphs))
+    builder.setupCharacterMap({ord(blank): "blank", ord(outlined): "outlined"})
+    builder.setupGlyf(glyphs)
+    builder.setupHorizontalMetrics(dict.fromkeys(glyphs, (800, 0)))
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": "Colours", "styleName": "Regular"})
+    builder.setupOS2()
+    builder.setupPost()
+    builder.setupCPAL([[(1.0, 0.0, 0.0, 1.0)]])
+    red = {"Format": PaintFormat.PaintSolid, "PaletteIndex": 0, "Alpha": 1.0}
+    painted = {"Format": PaintFormat.PaintGlyph, "Paint": red, "Glyph": "shape"}
+    builder.setupCOLR({"blank": painted, "outlined": painted}, version=1)
+    return builder
 
 
 def test_marks_that_could_scramble_a_picture_are_left_out() -> None:

@@ -11,7 +11,7 @@ from functools import cache
 
 from matplotlib import font_manager
 from matplotlib.font_manager import FontEntry
-from matplotlib.ft2font import FT2Font
+from matplotlib.ft2font import FaceFlags, FT2Font
 
 OWN_FONT = "DejaVu Sans"  # comes with matplotlib
 BOX = "□"
@@ -100,12 +100,22 @@ def _candidates() -> dict[str, FontEntry]:
 
 
 def _covered(entry: FontEntry, chars: set[str]) -> set[str]:
-    has = _charmap(str(entry.fname), entry.index)
-    return set() if has is None else {char for char in chars if has.get_char_index(ord(char))}
+    face = _face(str(entry.fname), entry.index)
+    return set() if face is None else {char for char in chars if _can_draw(face, char)}
+
+
+def _can_draw(face: FT2Font, char: str) -> bool:
+    """Colour fonts have a glyph for every emoji, but often no outline in it: matplotlib would draw nothing."""
+    if not face.get_char_index(ord(char)):
+        return False
+    if not face.face_flags & (FaceFlags.COLOR | FaceFlags.SVG):
+        return True
+    face.load_char(ord(char))
+    return len(face.get_path()[0]) > 0
 
 
 @cache
-def _charmap(path: str, index: int) -> FT2Font | None:
+def _face(path: str, index: int) -> FT2Font | None:
     try:
         return FT2Font(path, face_index=index)
     except (OSError, RuntimeError):  # removed since, or broken
