@@ -82,7 +82,8 @@ def test_the_page_has_all_parts_of_the_story(story: RunStory) -> None:
     ]  # fmt: skip
     said = (
         "4,000 pairs · 2+3 layers, d_model 128, 4 heads · 1.4M parameters · 1.5 minutes · "
-        "BLEU 96.4, chrF++ 98.8, perplexity 1.10"
+        "BLEU 96.4, chrF++ 98.8, perplexity 1.10 · "
+        "BLEU and chrF++: greedy translations of the first validation sentences"
     )
     assert summary(story) == said
     for part in (
@@ -105,6 +106,39 @@ def test_nothing_comes_from_outside_and_nothing_is_executed(story: RunStory) -> 
     ]
     assert policy and str(policy[0]).startswith("default-src 'none'")
     assert "<script>alert(1)</script>" in outline.text  # as text
+
+
+@pytest.mark.parametrize(
+    ("training", "n_validation", "which"),
+    [
+        ({"translated": 200}, 1000, "first 200"),
+        ({"translated": 1200}, 1000, "1,000"),
+        ({"translated": 200}, None, "first 200 (or fewer)"),
+        ({}, 1000, "first"),
+    ],
+)
+def test_scores_say_what_they_are_of(
+    story: RunStory, training: dict[str, object], n_validation: int | None, which: str
+) -> None:
+    told = replace(story, recipe={"training": training}, plan={"n_validation": n_validation})
+    assert f"greedy translations of the {which} validation sentences" in Outline(report_page(told)).text
+
+
+def test_without_scores_nothing_is_said_of_them(make_run: Make) -> None:
+    assert "greedy translations" not in report_page(read_run(make_run([step(1)])))
+
+
+@pytest.mark.parametrize(("dropout", "harder"), [(0.1, True), (0.0, False)])
+def test_dropout_is_blamed_only_where_there_is_some(story: RunStory, dropout: float, harder: bool) -> None:
+    page = report_page(replace(story, recipe={"model": {"dropout": dropout}}))
+    assert "−log p of the right sub-word." in page
+    assert ("dropout makes it harder" in page) == harder
+
+
+@pytest.mark.parametrize(("last", "said"), [(60_000, "20k"), (12_500, "12.5k"), (12_500, "2,500")])
+def test_thousands_are_not_rounded_away(last: float, said: str) -> None:
+    drawn = chart("Speed", [Line(name="now", points=[(1, last)], colour="ink")], x_end=1)
+    assert f">{said}</text>" in drawn
 
 
 def test_sentences_choose_their_own_direction(make_run: Make) -> None:

@@ -119,7 +119,7 @@ def _x_tick(x: _Scale, tick: float) -> str:
 
 def _tick_text(value: float) -> str:
     if abs(value) >= 10_000:
-        return f"{value / 1000:,.0f}k"
+        return f"{value / 1000:,.1f}".removesuffix(".0") + "k"
     if value == round(value):
         return f"{value:,.0f}"
     return f"{value:.6f}".rstrip("0") if abs(value) >= 1e-5 else f"{value:.1e}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from math import log
+from typing import Any
 
 from regard import __version__
 from regard.report import sections
@@ -16,7 +17,7 @@ from regard.report.words import count, duration, shape
 REFRESH_SECONDS = 5
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-_NO_SMOOTHING = "−log p of the right sub-word. In training, dropout makes it harder."
+_NO_SMOOTHING, _HARDER = "−log p of the right sub-word.", " In training, dropout makes it harder."
 
 
 def report_page(story: RunStory, *, reloads: bool = False) -> str:
@@ -50,13 +51,13 @@ def summary(story: RunStory) -> str:
     n_pairs = number(plan.get("n_pairs")) or number(facts.get("n_pairs"))
     n_parameters = number(plan.get("n_parameters")) or number(facts.get("n_parameters"))
     elapsed = story.speed.get("elapsed_seconds")
-    model = story.recipe.get("model")
     parts = [
         f"{n_pairs:,} pairs" if n_pairs else "",
-        shape(model) if isinstance(model, dict) else "",
+        shape(_part(story, "model")),
         f"{n_parameters / 1e6:.1f}M parameters" if n_parameters else "",
         "" if elapsed is None else f"{elapsed / 60:.1f} minutes" if elapsed < 6000 else duration(elapsed),
         ", ".join(f"{name} {value}" for name, value in scores.items()),
+        _how_scored(story) if "BLEU" in scores else "",
     ]
     return " · ".join(part for part in parts if part)
 
@@ -97,6 +98,25 @@ def _scores(story: RunStory) -> dict[str, str]:
     return found
 
 
+def _how_scored(story: RunStory) -> str:
+    """A score of a few greedy translations is none of a test set."""
+    translated = number(_part(story, "training").get("translated"))
+    n_validation = number((story.plan or {}).get("n_validation"))
+    if translated is None:
+        which = "first"
+    elif n_validation is None:
+        which = f"first {translated:,} (or fewer)"
+    else:
+        which = f"first {translated:,}" if translated < n_validation else f"{n_validation:,}"
+    return f"BLEU and chrF++: greedy translations of the {which} validation sentences"
+
+
+def _part(story: RunStory, name: str) -> dict[str, Any]:
+    """A table of the recipe; empty where it has none."""
+    found = story.recipe.get(name)
+    return found if isinstance(found, dict) else {}
+
+
 def _figures(story: RunStory) -> dict[str, str]:
     figures = _scores(story)
     if (elapsed := story.speed.get("elapsed_seconds")) is not None:
@@ -122,8 +142,9 @@ def _charts(story: RunStory) -> str:
     validation = Line(name="validation", points=loss, colour="two", dots=len(loss) <= 100)
     scores = [Line(name=name, points=points, colour=colour, dots=len(points) <= 100)
               for name, points, colour in (("BLEU", bleu, "two"), ("chrF++", chrf, "one"))]  # fmt: skip
+    note = _NO_SMOOTHING + (_HARDER if (number(_part(story, "model").get("dropout")) or 0) > 0 else "")
     figures = (
-        chart("Loss", [training, validation], x_end=end, note=_NO_SMOOTHING),
+        chart("Loss", [training, validation], x_end=end, note=note),
         chart("BLEU and chrF++", scores, x_end=end, unit="validation, greedy"),
         chart("Learning rate", [Line(name="rate", points=rate, colour="ink")], x_end=end),
         chart("Speed", [Line(name="now", points=smooth(speed), raw=speed, colour="ink")], x_end=end,
