@@ -3,7 +3,7 @@
 import json
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import sleep
 from typing import Any
@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from regard.decoding.records import DecodingOptions
 from regard.serve import Keys, ServedModel, Service, Settings, create_app
+from regard.serve.looking import load_lens
 from regard.serve.server import bind, server_of
 from regard.translator import Token, Translation
 
@@ -71,11 +72,11 @@ def connected(*models: ServedModel, keys: Sequence[str] = (), **settings: Any) -
 class Listening:
     """The application on a real socket, in a thread."""
 
-    def __init__(self, *models: ServedModel, **settings: Any) -> None:
+    def __init__(self, *models: ServedModel, load: Callable[[ServedModel], Any] = load_lens, **settings: Any) -> None:
         self.service = Service(models or [served()], Settings(port=0, **settings))
         self._bound = bind(self.service.settings)
         started = threading.Event()
-        self.server = server_of(create_app(self.service), self.service, started.set)
+        self.server = server_of(create_app(self.service, load=load), self.service, started.set)
         self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._bound]})
         self._thread.start()
         assert started.wait(20)
@@ -108,8 +109,8 @@ def request(path: str, body: Any, method: str = "POST", more: str = "") -> bytes
 
 def answer(connection: socket.socket) -> tuple[int, Any]:
     """Status and JSON of what comes until the connection is closed."""
-    raw = b""
-    while part := connection.recv(65_536):
-        raw += part
-    head, _, body = raw.partition(b"\r\n\r\n")
+    parts = []
+    while part := connection.recv(1_048_576):
+        parts.append(part)
+    head, _, body = b"".join(parts).partition(b"\r\n\r\n")
     return int(head.split()[1]), json.loads(body)

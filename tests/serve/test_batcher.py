@@ -124,6 +124,24 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     assert "one too many" not in shout.seen
 
 
+def test_what_can_not_be_done_in_time_is_refused_though_nothing_waits() -> None:
+    shout = Shout()
+
+    async def body(batcher: Batcher) -> None:
+        async def translate(size: int, beam: int) -> None:
+            wish = Wish(DecodingOptions(beam=beam))
+            await batcher.translate(["a"] * 10, lambda _: size, wish, deadline_seconds=10)
+
+        await translate(int(batcher.meter.tokens_per_second), 4)
+        for size, beam in ((int(batcher.meter.tokens_per_second) + 1, 4), (int(batcher.meter.tokens_per_second), 5)):
+            with pytest.raises(Problem) as refused:
+                await translate(size, beam)
+            assert refused.value.status == 413 and batcher.n_waiting == 0
+
+    with_batcher(body, shout)
+    assert len(shout.seen) == 10
+
+
 def test_a_deadline_is_kept_and_what_was_not_begun_is_dropped() -> None:
     shout = Shout()
     shout.free.clear()

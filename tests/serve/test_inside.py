@@ -1,19 +1,27 @@
 """Looking inside and the story of a run, over HTTP."""
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from regard.artifact import describe
 from regard.errors import UserError
+from regard.lens import Lens
 from regard.lens.interventions import Interventions
 from regard.serve import ServedModel, Service, Settings, create_app, load_models
+from regard.serve.in_parts import in_parts
+from regard.serve.look_size import count_numbers
+from regard.serve.replies import to_json
 
 from .fakes import served
 
@@ -65,8 +73,8 @@ def glass() -> Iterator[Glass]:
     glass.free.set()
 
 
-def client(glass: Glass, model: ServedModel | None = None, **settings: Any) -> TestClient:
-    return TestClient(create_app(Service([model or served()], Settings(**settings)), load=lambda _: glass))
+def client(glass: Glass, *models: ServedModel, **settings: Any) -> TestClient:
+    return TestClient(create_app(Service(models or [served()], Settings(**settings)), load=lambda _: glass))
 
 
 def test_a_look_is_passed_on_with_its_interventions(glass: Glass) -> None:
@@ -109,6 +117,111 @@ def test_a_look_has_a_deadline(glass: Glass) -> None:
     with client(glass, deadline_seconds=0.1) as api:
         assert api.post("/v1/look", json=TEXT).status_code == 504
         glass.free.set()
+
+
+def test_a_look_that_was_given_up_is_not_written(glass: Glass, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Any] = []
+
+    def write(told: Told, arrays: str) -> dict[str, Any]:
+        written.append(told.value)
+        return {}
+
+    monkeypatch.setattr(Told, "to_dict", write)
+    glass.free.clear()
+    with client(glass, deadline_seconds=0.1) as api:
+        assert api.post("/v1/look", json=TEXT).status_code == 504
+        glass.free.set()
+        assert api.post("/v1/look", json={"text": "next"}).status_code == 200
+    assert [one["text"] for one in written] == ["next"]
+
+
+@pytest.mark.parametrize("arrays", ["list", "base64"])
+def test_a_look_of_too_many_numbers_is_refused_before_it_is_looked(glass: Glass, arrays: str) -> None:
+    model = served(described=describe(GOLDEN))
+    long = {"text": " ".join(["7"] * 300), "arrays": arrays}
+    with client(glass, model, max_numbers=400_000) as api:
+        refused = api.post("/v1/look", json=long)
+        assert refused.status_code == 413 and "numbers" in refused.json()["error"]["message"]
+    with client(glass, model) as api:
+        unmasked = api.post("/v1/look", json={**long, "interventions": {"mask": False}})
+        assert unmasked.status_code == 413 and "mask" in unmasked.json()["error"]["message"]
+    assert not glass.n_looks
+
+
+def test_sixty_words_on_the_papers_base_model_can_be_looked_at() -> None:
+    base = {"d_model": 512, "d_ff": 2048, "n_heads": 8, "n_encoder_layers": 6, "n_decoder_layers": 6}
+    assert count_numbers(base, 100, 100) < Settings().max_numbers < count_numbers(base, 250, 250)
+    assert count_numbers(base, 30, 30) < Settings().max_numbers // 4
+
+
+def test_the_numbers_of_a_look_are_counted_as_they_are() -> None:
+    look = Lens.load(GOLDEN).look("3 1 2", "1 2 3")
+    written = look.to_dict()
+    counted = count_numbers(describe(GOLDEN).model, len(look.source.ids), len(look.target.outputs.ids))
+    named = ("embedding", "attentions", "sublayers", "feed_forward")
+    n_labels = len(written["attentions"]) + len(written["sublayers"]) + len(written["feed_forward"])  # layer: 0
+    n_numbers = sum(_count(written[name]) for name in named) - n_labels
+    n_unmasked = look.model.config.n_encoder_layers * len(look.source.ids) ** 2  # visible: null, counted all the same
+    assert n_numbers <= counted <= n_numbers + n_unmasked + look.model.config.n_decoder_layers * 100
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(map(_count, value.values()))
+    return sum(map(_count, value)) if isinstance(value, list) else isinstance(value, int | float)
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_json_in_parts_is_the_same_json(value: Any) -> None:
+    assert b"".join(in_parts(value)) == to_json(value)
+
+
+def test_large_json_comes_in_parts() -> None:
+    parts = list(in_parts({"rows": [[0.25] * 1_000] * 1_000}))
+    assert len(parts) > 10 and max(map(len, parts)) < 300_000
+    assert json.loads(b"".join(parts)) == {"rows": [[0.25] * 1_000] * 1_000}
+
+
+def test_a_run_that_trains_is_served_and_its_model_taken_in_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.serve.service._EXPECT_EVERY_SECONDS", 0.05)
+    run = tmp_path / "en-de"
+    run.mkdir()
+    (run / "recipe.toml").write_text("")
+    (run / "journal.jsonl").write_text("")
+    with TestClient(create_app(Service(load_models([run], n_engines=1)))) as api:
+        assert api.get("/").status_code == 200
+        [told] = api.get("/v1/models").json()["models"]
+        assert (told["name"], told["ready"], told["training"]) == ("en-de", False, True)
+        assert api.get("/v1/training").json()["format"] == "regard-run/1"
+        assert api.get("/metrics").status_code == api.get("/livez").status_code == 200
+        for path in ("/v1/translate", "/v1/translate?stream=1", "/v1/look"):
+            refused = api.post(path, json=TEXT)
+            assert refused.status_code == 503 and refused.json()["error"]["code"] == "not_ready"
+        assert api.get("/v1/heads").status_code == api.get("/languages").status_code == 503
+        shutil.copytree(GOLDEN, run / "model")
+        end = monotonic() + 20
+        while not api.get("/v1/models").json()["models"][0]["ready"]:
+            assert monotonic() < end
+            sleep(0.02)
+        [found] = api.post("/v1/translate", json={"text": "3 1 2"}).json()["translations"]
+        assert found["text"]
+        assert api.post("/v1/look", json={"text": "3 1 2"}).status_code == api.get("/languages").status_code == 200
+
+
+def test_a_model_that_is_ready_is_preferred_to_one_that_trains(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text("")
+    with client(Glass(), ServedModel("young", (), run=tmp_path), served()) as api:
+        assert api.post("/v1/translate", json=TEXT).json()["model"] == "loud"
+        assert api.post("/v1/translate", json={**TEXT, "model": "young"}).status_code == 503
+        assert api.get("/v1/training").json()["name"] == tmp_path.name
+        assert [model["ready"] for model in api.get("/v1/models").json()["models"]] == [False, True]
 
 
 def test_a_model_without_its_run_has_neither_heads_nor_training(glass: Glass) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from regard.serve.batcher import Batcher
+
 from .mirror import Mirror, client, served
 
 KEY = "a-key-of-some-length"
@@ -46,6 +48,25 @@ def test_more_sentences_than_one_request_may_have_are_sent_in_parts(api: TestCli
     text = "\n".join(f"a {number}" for number in range(300))
     lines = api.post("/translate", json=ask(text)).json()["translatedText"].split("\n")
     assert lines == [f"{number} A" for number in range(300)]
+
+
+def test_too_many_lines_are_refused_before_any_is_translated() -> None:
+    mirror = Mirror()
+    with client(served("en-de", "en", "de", translator=mirror), max_lines=10) as api:
+        for more in ({}, {"format": "html"}):
+            refused = api.post("/translate", json=ask("<p>a</p>\n" * 11, **more))
+            assert refused.status_code == 413 and "10 at most" in refused.json()["error"]
+        assert not mirror.seen
+        assert api.post("/translate", json=ask(["a\nb"] * 5)).status_code == 200
+
+
+def test_many_lines_are_let_in_once_so_that_429_means_nothing_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    admitted: list[int] = []
+    monkeypatch.setattr(Batcher, "admit", lambda self, n_texts, seconds: admitted.append(n_texts))
+    with client(max_texts=10) as api:
+        text = "\n".join(f"a {number}" for number in range(35))
+        assert api.post("/translate", json=ask(text)).json()["translatedText"].count("\n") == 34
+    assert admitted == [10]
 
 
 def test_html_keeps_its_tags(api: TestClient) -> None:

@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from .fakes import Listening, Shout, answer, request, served
 
 SLOW_SERVICE = Path(__file__).parent / "slow_service.py"
+GOLDEN = Path(__file__).parents[1] / "golden" / "model"
 HEAD = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -42,6 +44,33 @@ def test_a_second_head_that_comes_slowly_gets_408_too(server: Listening) -> None
         assert slow.recv(65_536).startswith(b"HTTP/1.1 200")
         slow.sendall(b"GET /li")
         assert answer(slow)[0] == 408
+
+
+def test_a_connection_may_idle_longer_than_a_head_may_take(server: Listening) -> None:
+    with server.connect() as idle:
+        for _ in range(2):
+            idle.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert idle.recv(65_536).startswith(b"HTTP/1.1 200")
+            idle.settimeout(0.8)
+            with pytest.raises(TimeoutError):
+                idle.recv(1)
+            idle.settimeout(10)
+
+
+def test_what_is_left_of_a_refused_body_does_not_end_the_next_request(
+    server: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.serve.protocol._LINGER_SECONDS", 0.3)
+    monkeypatch.setattr("regard.serve.protocol._LINGER_BYTES", 2_500_000)
+    size = 1_200_000
+    with server.connect() as connection:
+        for _ in range(3):
+            connection.sendall(HEAD + f"Content-Length: {size}\r\n\r\n".encode())
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 413")
+            connection.sendall(b"a" * size)
+        sleep(0.5)
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
 
 
 def test_a_body_that_comes_slowly_gets_408(server: Listening) -> None:
@@ -118,6 +147,35 @@ def test_who_leaves_a_stream_is_noticed() -> None:
         assert len(shout.seen) < 500
 
 
+def test_who_does_not_read_a_long_answer_is_hung_up_on() -> None:
+    look = SimpleNamespace(to_dict=lambda arrays: {"rows": ["a" * 200_000] * 100})
+    glass = SimpleNamespace(look=lambda *_, **__: look)
+    with Listening(load=lambda _: glass, read_seconds=1.0) as server, server.connect() as deaf:
+        deaf.sendall(request("/v1/look", {"text": "a"}))
+        until(lambda: server.service.n_admitted == 1)
+        until(lambda: server.service.n_admitted == 0)
+        assert server.ask()[0] == 200
+        with server.connect() as hears:
+            hears.sendall(request("/v1/look", {"text": "a"}))
+            status, told = answer(hears)
+        assert status == 200 and len(told["rows"]) == 100
+
+
+def test_an_error_in_the_middle_of_an_answer_is_not_told_to_the_log(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a secret sentence")
+
+    monkeypatch.setattr("regard.serve.streaming.translation_record", broken)
+    with Listening() as server, server.connect() as connection:
+        connection.sendall(request("/v1/translate?stream=1", {"text": "a secret sentence"}))
+        while connection.recv(65_536):
+            pass
+    told = caplog.text + "".join(capfd.readouterr())
+    assert "ValueError" in told and "secret" not in told
+
+
 def test_told_to_stop_readiness_falls_all_that_was_let_in_is_answered_and_it_ends_well() -> None:
     process = subprocess.Popen([sys.executable, str(SLOW_SERVICE)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -144,6 +202,19 @@ def test_told_to_stop_readiness_falls_all_that_was_let_in_is_answered_and_it_end
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_the_command_says_where_it_is_and_ends_well() -> None:
+    command = [sys.executable, "-c", "from regard.cli.app import app; app()", "serve", str(GOLDEN), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline().startswith("golden: http://127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        told, errors = process.communicate(timeout=20)
+        assert (process.returncode, told, errors) == (0, "", "")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def until(holds: Any, seconds: float = 10.0) -> None:

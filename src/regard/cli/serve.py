@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,9 @@ from regard.errors import UserError
 
 
 def serve(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Runs, or model directories; the first is used.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="Runs, or model directories; the first is the default.")
+    ],
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is all of them.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0: any that is free.")] = 8000,
     keys: Annotated[
@@ -55,11 +58,17 @@ def serve(
     known = read_keys(keys) if keys is not None else None
     bound = bind(settings)
     service = Service(load_models(runs), settings, known)
-    names = ", ".join(service.models)
+    names = ", ".join(name if model.ready else f"{name} (in training)" for name, model in service.models.items())
     ended_well = run(create_app(service), service, bound, lambda url: typer.echo(f"{names}: {url}"))
-    if not ended_well:
-        sys.stdout.flush()
-        os._exit(1)  # a thread that is stuck in the engine would keep us, or break us at the very end
+    _end(0 if ended_well else 1)
+
+
+def _end(code: int) -> None:
+    """At once: engines have threads of their own, and one that still runs would break us while Python takes leave."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _log_to_stderr(quiet: bool) -> None:

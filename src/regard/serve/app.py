@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from regard import __version__
 from regard.serve.front import Front
-from regard.serve.guard import Guard
+from regard.serve.guard import Guard, report
 from regard.serve.libretranslate import libretranslate_router
 from regard.serve.looking import Looking, Looks, load_lens
 from regard.serve.metrics import Metrics
@@ -42,7 +42,11 @@ def create_app(service: Service, *, load: Callable[[ServedModel], Looks] = load_
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await service.start()
+        try:
+            await service.start()
+        except Exception as error:
+            report(error)  # the server that asked is silent
+            raise
         try:
             yield
         finally:
@@ -61,8 +65,9 @@ def create_app(service: Service, *, load: Callable[[ServedModel], Looks] = load_
         default_response_class=Json,
     )
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    translating, translate = translate_router(service)
     routers = [
-        translate_router(service),
+        translating,
         inside_router(service, looking, stories),
         libretranslate_router(service),
         operations_router(service, metrics, app),
@@ -71,6 +76,7 @@ def create_app(service: Service, *, load: Callable[[ServedModel], Looks] = load_
         app.include_router(router)
     _add_page(app, service, looking)
     _add_refusals(app)
+    app.add_middleware(Guard, service=service, direct={"/v1/translate": translate})
     _add_layers(app, service, metrics, {"/", "/static", *(path for router in routers for path in _paths(router))})
     return app
 
@@ -82,7 +88,9 @@ def _paths(router: APIRouter) -> list[str]:
 def _add_page(app: FastAPI, service: Service, looking: Looking) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
-        looking.warm(service.pick())  # a person has come, and will want to look
+        model = service.pick()
+        if model.ready:  # a person has come, and will want to look
+            looking.warm(model)
         return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
 
     app.mount("/static/stage", _Files(directory=STAGE, check_dir=False))
@@ -126,7 +134,6 @@ def _add_refusals(app: FastAPI) -> None:
 
 def _add_layers(app: FastAPI, service: Service, metrics: Metrics, routes: set[str]) -> None:
     """The last one added sees a request first."""
-    app.add_middleware(Guard, service=service)
     if service.settings.cors:
         app.add_middleware(
             CORSMiddleware,

@@ -118,9 +118,15 @@ class Batcher:
             return []
         if not admitted:
             self.admit(len(texts), deadline_seconds)
+        sizes = [size(text) for text in texts]
+        if not admitted:
+            self.check_work(sum(sizes), wish.options.beam, deadline_seconds)
         request = _Request([None] * len(texts), len(texts), asyncio.get_running_loop().create_future())
         now = monotonic()
-        lines = [_Line(request, place, text, size(text), wish, now) for place, text in enumerate(texts)]
+        lines = [
+            _Line(request, place, text, n_tokens, wish, now)
+            for place, (text, n_tokens) in enumerate(zip(texts, sizes, strict=True))
+        ]
         self._enqueue(lines)
         try:
             async with asyncio.timeout(deadline_seconds):
@@ -144,7 +150,7 @@ class Batcher:
     def _patience(self) -> float:
         """How long a large model on a slow machine could take for what is being translated."""
         running = (line for batch in self._running.values() for line in batch)
-        work = sum(line.n_tokens * max(1.0, line.wish.options.beam / 4) for line in running)
+        work = sum(_work(line.n_tokens, line.wish.options.beam) for line in running)
         return work / min(self.meter.tokens_per_second, _SLOWEST)
 
     def fail(self) -> None:
@@ -167,6 +173,16 @@ class Batcher:
             self.meter.refused()
             raise too_busy(self.waiting_seconds)
         self._n_sent_away = 0
+
+    def check_work(self, n_tokens: int, beam: int, deadline_seconds: float) -> None:
+        """What could not be done in time, even alone, is not begun: it would keep everyone else waiting for nothing."""
+        seconds = self.meter.seconds_for(_work(n_tokens, beam))
+        if seconds > deadline_seconds:
+            raise Problem(
+                413,
+                "too_much",
+                f"this would take about {seconds:,.0f} s; {deadline_seconds:g} s at most: send less at once",
+            )
 
     @property
     def full(self) -> bool:
@@ -251,6 +267,11 @@ class Batcher:
         for line, result in zip(batch, results, strict=True):
             _deliver(line, result)
         self._wake()
+
+
+def _work(n_tokens: int, beam: int) -> float:
+    """A wide beam takes longer than the usual one."""
+    return n_tokens * max(1.0, beam / 4)
 
 
 def _choose(lines: list[_Line], n_idle: int) -> list[_Line]:

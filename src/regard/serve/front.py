@@ -6,6 +6,7 @@ import logging
 import re
 import secrets
 from collections.abc import Collection
+from itertools import count
 from time import perf_counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +25,8 @@ _SECURITY = [
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 ]
 _NO_STORE = (b"cache-control", b"no-store")
+_STARTED = secrets.token_hex(4)
+_numbers = count(1)
 LEFT = 499  # nobody is sent this: the client has closed the connection
 
 
@@ -72,7 +75,7 @@ def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _SANE_ID.fullmatch(value):
             return str(value.decode())
-    return secrets.token_hex(8)
+    return f"{_STARTED}{next(_numbers):08x}"
 
 
 def _method(scope: Scope) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,11 +20,17 @@ _TRANSLATES = frozenset({"/v1/translate", "/translate"})
 _ALWAYS_ANSWERED = frozenset({_ALIVE, "/readyz", "/metrics"})
 
 
+class _NotRead(Exception):
+    """The client does not take what it asked for."""
+
+
 class Guard:
     """Reads a request's body under its limits, then runs the application until it answers or the client leaves."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service, direct: Mapping[str, ASGIApp]) -> None:
+        """`direct`: what a POST to a path goes to, without a router's detour."""
         self._app, self._service, self._settings = app, service, service.settings
+        self._direct = direct
         self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -37,17 +44,22 @@ class Guard:
             if not started and self._service.draining:  # so that nobody asks again on this connection
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
             started = True
-            await send(message)
+            if message.get("more_body", False):
+                await self._send_in_time(message, send)
+            else:
+                await send(message)
 
         try:
             await self._admit(scope, receive, watched_send)
         except Problem as problem:
             if not started:
                 await problem_response(problem, scope)(scope, receive, watched_send)
+        except _NotRead:
+            pass  # the server hangs up on an answer that has no end
         except Exception as error:
-            _report(error)
-            if started:
-                raise
+            report(error)
+            if started:  # the server logs what it gets, and the error may hold a client's text
+                raise RuntimeError("the response broke off") from None
             await problem_response(Problem(500, "internal", "an error of ours"), scope)(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,6 +124,14 @@ class Guard:
         if self._held_bytes + n_more > self._settings.max_bodies:
             raise too_busy(1.0)
 
+    async def _send_in_time(self, message: Message, send: Send) -> None:
+        """Who does not read what it asked for can not keep us holding it."""
+        try:
+            async with asyncio.timeout(self._settings.read_seconds):
+                await send(message)
+        except TimeoutError:
+            raise _NotRead from None
+
     async def _run_while_there(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Cancel the work when the client leaves: what waits is dropped, what is being translated goes to nobody."""
         task = asyncio.current_task()
@@ -139,7 +159,8 @@ class Guard:
             return {"type": "http.disconnect"}
 
         try:
-            await self._app(scope, _replay(body, until_left), send_and_note)
+            app = self._direct.get(scope["path"], self._app)
+            await app(scope, _replay(body, until_left), send_and_note)
         except asyncio.CancelledError:
             if not left:
                 raise
@@ -167,7 +188,7 @@ def _is_page(path: str) -> bool:
     return path == "/" or path.startswith("/static/")
 
 
-def _report(error: Exception) -> None:
+def report(error: Exception) -> None:
     """Kind and place of an error of ours; its message may hold a client's text, so it is left out."""
     places = traceback.extract_tb(error.__traceback__)
     last = " < ".join(f"{place.name}:{place.lineno}" for place in reversed(places[-4:]))

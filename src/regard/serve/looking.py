@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from threading import Lock
-from typing import Any, Protocol
+from threading import Event, Lock
+from typing import Any, Protocol, TypeVar
 
 from regard.errors import UserError
 from regard.lens.interventions import Head, Interventions
+from regard.serve.in_parts import in_parts
+from regard.serve.look_size import check_look, check_numbers
 from regard.serve.models import ServedModel
 from regard.serve.problem import Problem, too_busy, too_late
 from regard.serve.replies import to_json
@@ -16,6 +18,8 @@ from regard.serve.schemas import LookRequest
 from regard.serve.settings import Settings
 from regard.serve.validation_text import validation_pairs
 from regard.serve.work_thread import WorkThread
+
+T = TypeVar("T")
 
 HEADS_SENTENCES = 200  # of the validation text
 _SECONDS_A_LOOK = 0.3
@@ -56,17 +60,29 @@ class Looking:
         self._looks = _Lane("looks")
         self._tables = _Lane("heads")
         self._heads: dict[str, asyncio.Future[bytes]] = {}
+        self._n_sending = 0  # bytes
 
     def warm(self, model: ServedModel) -> None:
         """Load the lens before it is asked for: a page was opened."""
         if model.name not in self._lenses and not self._looks.n_waiting:
             self._looks.submit(lambda: self._lens(model)).add_done_callback(_forget_error)
 
-    async def look(self, model: ServedModel, asked: LookRequest) -> bytes:
-        """The JSON of a look."""
-        if self._looks.n_waiting >= self._settings.max_looks:
+    async def look(self, model: ServedModel, asked: LookRequest) -> list[bytes]:
+        """The JSON of a look, in parts; whoever gets it says with `sent` when it has gone."""
+        check_look(model, asked, self._settings)
+        if self._looks.n_waiting >= self._settings.max_looks or self._n_sending > self._settings.max_looked:
             raise too_busy(self._looks.n_waiting * _SECONDS_A_LOOK)
-        return await self._in_time(self._looks.submit(lambda: self._looked(model, asked)))
+        given_up = Event()
+        try:
+            looked = self._looks.submit(lambda: self._looked(model, asked, given_up))
+            parts = await self._in_time(looked)
+        finally:
+            given_up.set()
+        self._n_sending += sum(map(len, parts))
+        return parts
+
+    def sent(self, parts: list[bytes]) -> None:
+        self._n_sending -= sum(map(len, parts))
 
     async def heads(self, model: ServedModel) -> bytes:
         """The JSON of all heads over validation text. Who gives up waiting finds it done later."""
@@ -82,7 +98,7 @@ class Looking:
         self._looks.close()
         self._tables.close()
 
-    async def _in_time(self, work: asyncio.Future[bytes]) -> bytes:
+    async def _in_time(self, work: asyncio.Future[T]) -> T:
         seconds = self._settings.deadline_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -98,7 +114,7 @@ class Looking:
                 self._lenses[model.name] = self._load(model)
             return self._lenses[model.name]
 
-    def _looked(self, model: ServedModel, asked: LookRequest) -> bytes:
+    def _looked(self, model: ServedModel, asked: LookRequest, given_up: Event) -> list[bytes]:
         look = self._lens(model).look(
             asked.text,
             asked.translation,
@@ -106,7 +122,16 @@ class Looking:
             beam=asked.beam,
             target=model.tag_of(asked.target),
         )
-        return to_json(look.to_dict(arrays=asked.arrays))
+        if model.described is not None:
+            n_pieces = len(look.source.ids), len(look.target.outputs.ids)
+            check_numbers(model.described.model, *n_pieces, asked, self._settings)
+        parts: list[bytes] = []
+        if not given_up.is_set():
+            for part in in_parts(look.to_dict(arrays=asked.arrays)):
+                if given_up.is_set():
+                    break
+                parts.append(part)
+        return parts
 
     def _measured(self, model: ServedModel) -> bytes:
         pairs = validation_pairs(model, HEADS_SENTENCES)
@@ -123,7 +148,7 @@ class _Lane:
         self._thread: WorkThread | None = None
         self.n_waiting = 0
 
-    def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+    def submit(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if self._thread is None or not self._thread.alive:
             self._thread = WorkThread(self._name)
         future = self._thread.submit(work)

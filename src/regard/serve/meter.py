@@ -54,6 +54,6 @@ class Meter:
     def tokens_per_second(self) -> float:
         return self._tokens / self._seconds if self._seconds else _FIRST_GUESS
 
-    def seconds_for(self, n_tokens: int) -> float:
+    def seconds_for(self, n_tokens: float) -> float:
         """How long that much should take."""
         return n_tokens / max(self.tokens_per_second, 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -31,6 +31,11 @@ class ServedModel:
     described: Description | None = None
     run: Path | None = None  # the run directory, when it is there
     tags: tuple[str, ...] = ()  # target languages that the model itself is told
+    load: Callable[[], ServedModel] | None = None  # of a run that trains: the model, once it is there
+
+    @property
+    def ready(self) -> bool:
+        return bool(self.translators)
 
     def count_tokens(self, text: str) -> int:
         """Sub-words of a text; of a long one an estimate, so that counting never takes long."""
@@ -54,9 +59,19 @@ class ServedModel:
 
 
 def load_models(paths: Sequence[str | Path], *, n_engines: int | None = None) -> list[ServedModel]:
-    """Every model, ready to translate; names are those of the directories, made different."""
+    """Every model, ready to translate, or a run that will have one; named after the directories, made different."""
     names = _names([Path(path).resolve() for path in paths])
-    return [_load(Path(path), name, n_engines) for path, name in zip(paths, names, strict=True)]
+    return [_load_or_expect(Path(path), name, n_engines) for path, name in zip(paths, names, strict=True)]
+
+
+def has_model(path: Path) -> bool:
+    return any((one / "config.json").exists() for one in (path, path / "model"))
+
+
+def _load_or_expect(path: Path, name: str, n_engines: int | None) -> ServedModel:
+    if has_model(path) or not (path / "recipe.toml").is_file():
+        return _load(path, name, n_engines)
+    return ServedModel(name=name, translators=(), run=path, load=lambda: _load(path, name, n_engines))
 
 
 def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:

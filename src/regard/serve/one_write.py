@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+_LARGE = 65_536  # bytes: copying them would cost more than a system call
+_LEAVE_SECONDS = 60.0  # for a client to read what is left, once the connection is closed
+
 
 class OneWrite:
     """Stands before the real transport; everything but writing goes straight through."""
@@ -16,6 +19,10 @@ class OneWrite:
     def write(self, data: bytes) -> None:
         if not data:
             return
+        if len(data) >= _LARGE:
+            self._flush()
+            self._transport.write(data)
+            return
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
@@ -23,6 +30,8 @@ class OneWrite:
     def close(self) -> None:
         self._flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():  # else one that does not read would be waited for without end
+            self._loop.call_later(_LEAVE_SECONDS, self._transport.abort)
 
     def _flush(self) -> None:
         if self._parts:

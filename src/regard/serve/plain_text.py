@@ -22,11 +22,7 @@ class PlainText:
 
     def __init__(self, text: str) -> None:
         self._lines = [_line(one) for one in text.split("\n")]
-
-    @property
-    def texts(self) -> list[str]:
-        """What there is to translate."""
-        return [line.text for line in self._lines if is_sayable(line.text)]
+        self.texts = [line.text for line in self._lines if is_sayable(line.text)]  # what there is to translate
 
     def filled(self, translations: Sequence[Translation]) -> str:
         """The text with its lines translated, in the order of `texts`."""

@@ -30,6 +30,12 @@ def leaving() -> Problem:
     return Problem(503, "stopping", "the service is stopping", retry_after=5)
 
 
+def not_ready() -> Problem:
+    """503: a run whose training has not made a model yet."""
+    message = "this model is not there yet: its training is not finished; GET /v1/training says how far it is"
+    return Problem(503, "not_ready", message, retry_after=10)
+
+
 def engine_failed() -> Problem:
     """503: the thread that translates is dead or stuck; liveness fails too."""
     return Problem(503, "engine_failed", "the engine has stopped answering; the service must be started again")

@@ -55,10 +55,16 @@ class PatientProtocol(H11Protocol):
         super().handle_events()
         if self.transport.is_closing():
             return
-        if self.conn.their_state is h11.IDLE:  # some bytes of a head, and not its end
+        if self.conn.their_state is not h11.SEND_BODY:
+            self._stop_lingering()
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:  # some bytes of a head, and not its end
             self._await_head()
-        else:
-            self._stop_head_timer()
+            return
+        self._stop_head_timer()
+        if self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None:  # the rest of a refused body
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def send_400_response(self, msg: str) -> None:
         """uvicorn calls this for every head or body that is not HTTP; h11 knows better what is wrong."""
@@ -68,10 +74,8 @@ class PatientProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self._stop_lingering()
             self._linger_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
-        elif self._linger_timer is not None:
-            self._linger_timer.cancel()
-            self._linger_timer = None
 
     def timeout_keep_alive_handler(self) -> None:
         """A client that does not even read what it asked for would keep the connection for ever."""
@@ -115,8 +119,12 @@ class PatientProtocol(H11Protocol):
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _stop_timers(self) -> None:
-        self._stop_head_timer()
+    def _stop_lingering(self) -> None:
+        self._n_thrown_away = 0
         if self._linger_timer is not None:
             self._linger_timer.cancel()
             self._linger_timer = None
+
+    def _stop_timers(self) -> None:
+        self._stop_head_timer()
+        self._stop_lingering()

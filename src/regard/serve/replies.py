@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from regard.serve.models import ServedModel
 from regard.serve.problem import Problem
 from regard.text import normalise
 from regard.text.vocabulary import SPACE
 from regard.translator import Token, Translation
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 # LibreTranslate's clients want {"error": "words"}, whoever refuses them
 LIBRETRANSLATE_PATHS = frozenset(
@@ -23,11 +26,14 @@ LIBRETRANSLATE_PATHS = frozenset(
 
 def to_json(value: Any) -> bytes:
     """JSON as browsers read it: what is no number is null, and nothing can not be encoded."""
+    return to_text(value).encode("utf-8", "replace")
+
+
+def to_text(value: Any) -> str:
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return _ENCODER.encode(value)
     except ValueError:
-        text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+        return _ENCODER.encode(_finite(value))
 
 
 def _finite(value: Any) -> Any:
@@ -45,6 +51,26 @@ class Json(Response):
 
     def render(self, content: Any) -> bytes:
         return content if isinstance(content, bytes) else to_json(content)
+
+
+class InParts(Response):
+    """JSON that goes part after part, as fast as the client takes it; `sent` is called when it has gone, or not."""
+
+    media_type = "application/json"
+
+    def __init__(self, parts: list[bytes], sent: Callable[[], None]) -> None:
+        self._parts, self._sent = parts, sent
+        self.status_code, self.background = 200, None
+        self.init_headers({"Content-Length": str(sum(map(len, parts)))})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            for part in self._parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self._sent()
 
 
 def problem_response(problem: Problem, scope: Scope) -> Json:
@@ -84,7 +110,7 @@ def model_record(model: ServedModel, ready: bool) -> dict[str, Any]:
         "targets": model.targets,
         **model.facts,
         "training": model.run is not None,
-        "ready": ready,
+        "ready": ready and model.ready,
     }
 
 

@@ -6,12 +6,12 @@ from time import perf_counter
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regard.serve.asking import body_of, read_asked
 from regard.serve.looking import Looking
 from regard.serve.problem import Problem
-from regard.serve.replies import Json, model_record, translation_record
+from regard.serve.replies import InParts, Json, model_record, translation_record
 from regard.serve.schemas import ERRORS, LookRequest, ModelsReply, TranslateReply, TranslateRequest
 from regard.serve.service import Service
 from regard.serve.stories import Stories
@@ -27,8 +27,8 @@ _STREAM_PARAMETER = {
 _STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
-def translate_router(service: Service) -> APIRouter:
-    """The route that applications live on; it does by hand what FastAPI would do more slowly."""
+def translate_router(service: Service) -> tuple[APIRouter, ASGIApp]:
+    """The route that applications live on, and the same without a router: its machinery takes longer than ours."""
     router = APIRouter(tags=["translate"])
 
     @router.post(
@@ -57,9 +57,11 @@ def translate_router(service: Service) -> APIRouter:
         milliseconds = round((perf_counter() - started_at) * 1000, 3)
         return Json({"model": model.name, "milliseconds": milliseconds, "translations": records})
 
-    # before FastAPI's own, which only describes it: its machinery takes longer than ours
-    router.routes.insert(0, Route("/v1/translate", translate, methods=["POST"]))
-    return router
+    async def translate_at_once(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await translate(Request(scope, receive))
+        await response(scope, receive, send)
+
+    return router, translate_at_once
 
 
 def _wants_stream(request: Request) -> bool:
@@ -79,6 +81,7 @@ def inside_router(service: Service, looking: Looking, stories: Stories) -> APIRo
     @router.get("/v1/models", summary="What there is", response_model=ModelsReply, responses=ERRORS)
     async def models() -> Response:
         ready = service.ready
+        service.look_for_models()
         return Json({"models": [model_record(model, ready) for model in service.models.values()]})
 
     @router.post(
@@ -91,9 +94,11 @@ def inside_router(service: Service, looking: Looking, stories: Stories) -> APIRo
         """With interventions: heads switched off, no scaling, no mask, other positions."""
         asked = await read_asked(request, LookRequest)
         model = service.pick(asked.source, asked.target, asked.model)
+        service.require_ready(model)
         service.check_size([asked.text, asked.translation or ""])
         service.check_beam(asked.beam, 0)
-        return Json(await looking.look(model, asked))
+        parts = await looking.look(model, asked)
+        return InParts(parts, lambda: looking.sent(parts))
 
     @router.get(
         "/v1/heads",
@@ -101,7 +106,9 @@ def inside_router(service: Service, looking: Looking, stories: Stories) -> APIRo
         responses={200: {"description": "regard-heads/1"}, **ERRORS},
     )
     async def heads(model: str | None = named) -> Response:
-        return Json(await looking.heads(service.pick(name=model)))
+        found = service.named(model)
+        service.require_ready(found)
+        return Json(await looking.heads(found))
 
     @router.get(
         "/v1/training",
@@ -109,6 +116,6 @@ def inside_router(service: Service, looking: Looking, stories: Stories) -> APIRo
         responses={200: {"description": "regard-run/1"}, **ERRORS},
     )
     async def training(model: str | None = named) -> Response:
-        return Json(await stories.story(service.pick(name=model)))
+        return Json(await stories.story(service.named(model)))
 
     return router

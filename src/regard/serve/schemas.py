@@ -122,6 +122,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     415: {"model": ErrorReply, "description": "Not application/json."},
     422: {"model": ErrorReply, "description": "Not JSON, or not what is described here."},
     429: {"model": ErrorReply, "description": "Too much is waiting; see Retry-After."},
-    503: {"model": ErrorReply, "description": "Stopping, or the engine has failed."},
+    503: {"model": ErrorReply, "description": "Stopping, the engine has failed, or the model still trains."},
     504: {"model": ErrorReply, "description": "Not done before the deadline."},
 }

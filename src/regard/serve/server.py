@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
 import sys
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from time import monotonic
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -19,6 +21,8 @@ from regard.errors import UserError
 from regard.serve.protocol import PatientProtocol
 from regard.serve.service import Service
 from regard.serve.settings import Settings
+
+log = logging.getLogger("regard.serve")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LOOK_EVERY_SECONDS = 0.02
@@ -58,6 +62,7 @@ def server_of(app: FastAPI, service: Service, announce: Callable[[], None]) -> S
     class Protocol(PatientProtocol):
         settings = service.settings
 
+    _keep_texts_out_of_logs()
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -68,12 +73,26 @@ def server_of(app: FastAPI, service: Service, announce: Callable[[], None]) -> S
         log_level="error",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         backlog=1024,
         timeout_keep_alive=service.settings.idle_seconds,
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=service.settings.max_header,
     )
     return Server(config, service, announce)
+
+
+def _keep_texts_out_of_logs() -> None:
+    """uvicorn writes down whole errors, which may hold what a client sent; Guard has reported what they were."""
+    theirs = logging.getLogger("uvicorn.error")
+    theirs.propagate = False
+    if not theirs.handlers:
+        theirs.addHandler(logging.NullHandler())
+
+
+def _report_kind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Of an error that nobody waited for, its kind alone."""
+    log.error("%s that nobody waited for", type(context.get("exception")).__name__)
 
 
 class Server(uvicorn.Server):
@@ -86,8 +105,9 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_report_kind)
+        await super().startup(sockets)
         self._announce()
 
     @contextmanager

@@ -6,16 +6,20 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
+from time import monotonic
 
 from regard.decoding.records import DecodingOptions
+from regard.errors import UserError
 from regard.serve.batcher import Batcher, Wish
 from regard.serve.keys import Keys
-from regard.serve.models import ServedModel
-from regard.serve.problem import Problem, too_busy
+from regard.serve.models import ServedModel, has_model
+from regard.serve.problem import Problem, not_ready, too_busy
 from regard.serve.settings import Settings
 from regard.translator import Translation
 
 _LOOK_EVERY_SECONDS = 0.25
+_EXPECT_EVERY_SECONDS = 3.0
 log = logging.getLogger("regard.serve")
 
 
@@ -33,8 +37,10 @@ class Service:
         self.n_admitted = 0  # requests that are let in and not yet answered
         self.failure: str | None = None
         self.left_behind = False
-        self._batchers = {model.name: self._batcher(model) for model in models}
+        self._batchers = {model.name: self._batcher(model) for model in models if model.ready}
         self._watchdog: asyncio.Task[None] | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._looked_at = -inf
 
     async def start(self) -> None:
         for batcher in self._batchers.values():
@@ -43,10 +49,11 @@ class Service:
 
     async def stop(self) -> None:
         """End the threads; one that is stuck has to be left behind."""
-        if self._watchdog is not None:
-            self._watchdog.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watchdog
+        for task in (self._watchdog, self._loading):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         ended = [batcher.close() for batcher in self._batchers.values()]
         self.left_behind = not all(ended)
 
@@ -61,6 +68,10 @@ class Service:
         return self.live and not self.draining
 
     @property
+    def ready_models(self) -> list[ServedModel]:
+        return [model for model in self.models.values() if model.ready]
+
+    @property
     def batchers(self) -> list[Batcher]:
         return list(self._batchers.values())
 
@@ -68,11 +79,40 @@ class Service:
         """The model of that name, or the first one for these languages."""
         if name is not None and name not in self.models:
             raise Problem(404, "no_model", "there is no model of that name; GET /v1/models lists them")
+        self.look_for_models()
         candidates = [self.models[name]] if name is not None else list(self.models.values())
-        for model in candidates:
+        for model in sorted(candidates, key=lambda one: not one.ready):
             if model.suits(source, target):
                 return model
         raise Problem(400, "no_language", "no model is for these languages; GET /v1/models lists what there is")
+
+    def named(self, name: str | None) -> ServedModel:
+        """The model of that name, or the first, whether it is ready or still trains."""
+        return self.pick(name=name if name is not None else next(iter(self.models)))
+
+    def look_for_models(self) -> None:
+        """When a run has finished its training, begin to load its model; looked for now and then, when asked."""
+        expected = [model for model in self.models.values() if not model.ready]
+        if not expected or self._loading is not None or monotonic() < self._looked_at + _EXPECT_EVERY_SECONDS:
+            return
+        self._looked_at = monotonic()
+        for model in expected:
+            if model.run is not None and has_model(model.run):
+                self._loading = asyncio.create_task(self._take_in(model))
+                return
+
+    async def _take_in(self, expected: ServedModel) -> None:
+        assert expected.load is not None
+        try:
+            model = await asyncio.to_thread(expected.load)
+            batcher = self._batcher(model)
+            batcher.start()
+            self._batchers[model.name] = batcher
+            self.models[model.name] = model
+        except (UserError, OSError) as error:
+            log.error("the model of %s can not be loaded: %s", expected.name, error)
+        finally:
+            self._loading = None
 
     async def translate(
         self,
@@ -91,7 +131,7 @@ class Service:
         self.check_size(texts)
         self.check_beam(beam, alternatives)
         options = DecodingOptions(beam=max(beam, alternatives + 1), n_best=alternatives + 1)
-        return await self._batchers[model.name].translate(
+        return await self._batcher_of(model).translate(
             texts,
             model.count_tokens,
             Wish(options, model.tag_of(target), details),
@@ -99,15 +139,29 @@ class Service:
             admitted=admitted,
         )
 
-    def admit(self, texts: Sequence[str], *, model: ServedModel, beam: int, alternatives: int) -> None:
-        """A Problem unless there is room for these; `translate` with `admitted` then asks no more."""
+    def admit(
+        self,
+        texts: Sequence[str],
+        *,
+        model: ServedModel,
+        beam: int = 4,
+        alternatives: int = 0,
+        n_tokens: int | None = None,
+    ) -> None:
+        """A Problem unless there is room for these, and time; `translate` with `admitted` then asks no more.
+
+        `n_tokens`: of all that is to come, when these are only the first.
+        """
         self.check_size(texts)
         self.check_beam(beam, alternatives)
-        self._batchers[model.name].admit(len(texts), self.settings.deadline_seconds)
+        batcher, seconds = self._batcher_of(model), self.settings.deadline_seconds
+        batcher.admit(len(texts), seconds)
+        n_tokens = sum(map(model.count_tokens, texts)) if n_tokens is None else n_tokens
+        batcher.check_work(n_tokens, max(beam, alternatives + 1), seconds)
 
     def refuse_if_full(self) -> None:
         """A Problem when no model has room, whatever is asked; costs less than to read what is asked."""
-        if all(batcher.full for batcher in self.batchers):
+        if self._batchers and all(batcher.full for batcher in self._batchers.values()):
             self.batchers[0].meter.refused()
             raise too_busy(min(batcher.waiting_seconds for batcher in self.batchers))
 
@@ -138,6 +192,14 @@ class Service:
         most = self.settings.max_beam
         if beam > most or alternatives >= most:
             raise Problem(400, "too_wide", f"a beam of {most} at most, and {most - 1} alternatives")
+
+    def require_ready(self, model: ServedModel) -> None:
+        if model.name not in self._batchers:
+            raise not_ready()
+
+    def _batcher_of(self, model: ServedModel) -> Batcher:
+        self.require_ready(model)
+        return self._batchers[model.name]
 
     def _batcher(self, model: ServedModel) -> Batcher:
         return Batcher(
