@@ -39,7 +39,7 @@ Ids = Sequence[int]
 ComputeType = Literal["int8", "float32"]
 
 TOKENS_PER_BATCH = 512  # of the source, padding included
-SENTENCES_PER_BATCH = 32
+SENTENCES_PER_BATCH = 64
 _SMALLEST_BETA = 1e-9  # in float32, length to this power is 1
 _IMPOSSIBLE = -1e9  # CTranslate2 fills up with hypotheses of about -1e10 where there are not enough
 _END = str(EOS_ID)
