@@ -270,6 +270,47 @@ def test_arrow_keys_walk_from_the_first_stop_to_the_last_and_back(open_stage: Op
     assert page.evaluate("places.length") == 2 * (N_STOPS - 1)
 
 
+def test_arrow_keys_walk_from_anywhere_that_has_no_use_for_them(open_stage: Opener, look: dict[str, Any]) -> None:
+    page = open_stage(look)
+    page.evaluate(
+        """() => { for (const [tag, role] of [["button", ""], ["textarea", ""], ["select", ""], ["button", "slider"]]) {
+        const one = document.createElement(tag);
+        if (role) one.setAttribute("role", role);
+        one.className = "around";
+        document.body.prepend(one); } }"""
+    )
+    slider, select, field, button = page.locator(".around").all()
+    for own in (slider, select, field):
+        own.focus()
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("stage.place.stop") == 1
+    button.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("stage.place.stop") == 2
+
+
+def test_the_softmax_table_is_named_after_the_word_that_looks(open_stage: Opener, look: dict[str, Any]) -> None:
+    page = open_stage(look)
+    go(page, stop="softmax", attention="cross", layer=0, head=0, level="pieces", row=3, column=1)
+    asked = look["target"]["outputs"]["pieces"][3]["text"]
+    assert page.locator(".steps-table caption").text_content() == f"The row of \u2068{asked}\u2069, step by step"
+
+
+def test_a_word_that_runs_backwards_turns_no_caption_around(open_stage: Opener) -> None:
+    page = open_stage(make_look(Shape(source="\u2069\u202eevil word")))
+    go(page, stop="values", attention="encoder", layer=0, head=0, level="words", row=0)
+    expect(page.locator(".say")).to_contain_text("“\u2068\u202eevil\u2069”")
+
+
+@pytest.mark.parametrize(("name", "waves"), [("street", True), ("base", False)])
+def test_waves_are_spoken_of_only_where_there_are_waves(open_stage: Opener, name: str, waves: bool) -> None:
+    page = open_stage(make_look(SHAPES[name]))
+    for language, word in (("en", "waves"), ("ko", "파동")):
+        page.evaluate("language => stage.setLanguage(language)", language)
+        go(page, stop="embedding")
+        assert (word in page.locator(".asked-here").inner_text()) == waves
+
+
 def test_inside_a_map_arrow_keys_move_the_cell(open_stage: Opener, look: dict[str, Any]) -> None:
     page = open_stage(look)
     go(page, stop="softmax", row=2, column=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +27,7 @@ class Fake:
         self.open = threading.Event()  # as long as it is not set, questions wait
         self.open.set()
         self.refusals: dict[str, tuple[int, Json]] = {}  # path → status and error
+        self.edits: dict[str, Callable[[Json], None]] = {}  # path → what to change about the answer
         self.story = (100, "finished")
         self.asked: list[tuple[str, Json]] = []
         self._port = 0
@@ -61,6 +63,12 @@ class Fake:
 
     def answer(self, path: str, body: Json) -> tuple[int, Json]:
         """Status and JSON."""
+        status, answer = self._answer(path, body)
+        if path in self.edits:
+            self.edits[path](answer)
+        return status, answer
+
+    def _answer(self, path: str, body: Json) -> tuple[int, Json]:
         if path in self.refusals:
             status, error = self.refusals[path]
             return status, {"error": {"request_id": "1", **error}}

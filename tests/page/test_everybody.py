@@ -16,6 +16,11 @@ HOSTILE = [
 ]
 
 
+def quoted(words: str) -> str:
+    """Somebody's words in a sentence of the page: isolated, so that they can not turn it around."""
+    return f"\u2068{words}\u2069"
+
+
 def _wide(page: Page) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth"))
 
@@ -33,7 +38,7 @@ def test_everything_is_reached_by_keyboard_alone(visit: Visit, fake: Fake) -> No
     page.keyboard.press("ArrowRight")
     expect(page.locator(".echo .partner")).to_have_text("day")
     active = page.locator(f"#{focused.get_attribute('aria-activedescendant')}")
-    expect(active).to_have_attribute("aria-label", "day ↔ yad · 50% sure")
+    expect(active).to_have_attribute("aria-label", f"{quoted('day')} ↔ {quoted('yad')} · 50% sure")
     page.locator("body").press("Home")
     page.locator("#tab-translate").focus()
     page.keyboard.press("ArrowRight")
@@ -95,6 +100,16 @@ def test_hostile_text_is_only_text(visit: Visit, fake: Fake) -> None:
         expect(page.locator("#sentence")).to_have_value(text)
         assert page.evaluate("window.hit") is None
         assert page.locator("main img, main script").count() == 0
+
+
+def test_words_that_run_backwards_do_not_turn_the_page_around(visit: Visit, fake: Fake) -> None:
+    fake.edits["/v1/look"] = lambda look: look["target"].update(text="\u2069\u202eother")
+    page = visit(fake.url, "look", text="\u2069\u202eevil")
+    expect(page.locator("#view-look .note")).to_contain_text(quoted("\u202eother"))
+    page.locator("#tab-translate").click()
+    page.locator(".words .word").first.hover()
+    source, target = quoted("\u202eevil"), quoted("live\u202e")
+    expect(page.locator(".reading")).to_have_text(f"{source} ↔ {target} · 100% sure")
 
 
 def test_the_policy_forbids_what_the_page_never_does(visit: Visit, service: str) -> None:

@@ -54,3 +54,33 @@ def test_a_busy_server_is_asked_again(visit: Visit, fake: Fake) -> None:
     fake.refusals.clear()
     expect(page.locator("#words")).to_have_text("eno")
     expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_an_engine_that_has_failed_is_told_from_a_busy_server_and_asked_rarely(visit: Visit, fake: Fake) -> None:
+    fake.refusals["/v1/translate"] = (503, {"code": "engine_failed", "message": "must be started again"})
+    page = visit(fake.url, "training", text="one", may_say="503")
+    expect(page.locator("#notice")).to_contain_text("has to start it again")
+    page.get_by_role("button", name="한국어").click()
+    expect(page.locator("#notice")).to_contain_text("다시 시작해야")
+    page.get_by_role("button", name="English").click()
+    page.wait_for_timeout(1_500)
+    assert fake.n_asked("/v1/translate") <= 2
+    page.locator("#tab-look").click()  # what the engine has no part in still answers, and does not hide the word
+    expect(page.locator(".stop-title")).to_be_visible()
+    expect(page.locator("#notice")).to_contain_text("has to start it again")
+    fake.refusals.clear()
+    page.evaluate("window.dispatchEvent(new Event('focus'))")  # the reader comes back to the page
+    expect(page.locator("#words")).to_have_text("eno")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_an_engine_is_asked_at_once_when_the_server_was_started_again(visit: Visit, fake: Fake) -> None:
+    fake.refusals["/v1/translate"] = (503, {"code": "engine_failed", "message": "must be started again"})
+    page = visit(fake.url, text="one", may_say="Failed to load resource")
+    expect(page.locator("#notice")).to_contain_text("has to start it again")
+    fake.stop()
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+    fake.refusals.clear()
+    fake.start()
+    expect(page.locator("#words")).to_have_text("eno")
+    expect(page.locator("#notice")).to_be_hidden()

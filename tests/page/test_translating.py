@@ -2,7 +2,7 @@
 
 from playwright.sync_api import expect
 
-from .answers import model
+from .answers import Json, model
 from .conftest import Visit
 from .fake import Fake
 
@@ -86,6 +86,7 @@ def test_the_link_leads_to_the_same_sight(visit: Visit, fake: Fake) -> None:
     other.reload()
     expect(other.locator("#sentence")).to_have_value("good day")
     expect(other.locator("#pair-to")).to_have_value("fr")
+    expect(other.locator("#words")).to_have_text("doog yad")
     assert fake.asked[-1][1]["target"] == "fr"
 
 
@@ -120,3 +121,18 @@ def test_back_and_forward_go_through_views(visit: Visit, fake: Fake) -> None:
     expect(page.locator("#sentence")).to_have_value("word")
     page.go_forward()
     expect(page.locator("#view-training")).to_be_visible()
+
+
+def test_what_the_model_does_not_tell_is_neither_shaded_nor_called_unsure(visit: Visit, fake: Fake) -> None:
+    def untold(answer: Json) -> None:
+        for word in answer["translations"][0]["words"]:
+            word["probability"] = None
+
+    fake.edits["/v1/translate"] = untold
+    page = visit(fake.url, text="good day")
+    words = page.locator(".words .word")
+    expect(words).to_have_count(2)
+    assert [word.evaluate("one => one.style.getPropertyValue('--doubt')") for word in words.all()] == ["", ""]
+    words.nth(1).hover()
+    expect(page.locator(".reading")).to_contain_text("yad")
+    expect(page.locator(".reading")).not_to_contain_text("sure")

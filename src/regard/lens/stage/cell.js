@@ -1,6 +1,6 @@
 // One cell, worked out: q · k, ÷ √d_k, the mask, the softmax, × v, with the numbers that were computed.
 
-import { make, word } from "./dom.js";
+import { make, quoted, word } from "./dom.js";
 import { largest, share, shown } from "./numbers.js";
 import { Strips } from "./strips.js";
 
@@ -59,7 +59,7 @@ export class Cell {
     const pieces = { query: seen.querySide(place.attention).pieces[found.i].text, key: seen.keySide(place.attention).pieces[found.j].text };
     this.title.replaceChildren(...t.cellTitle(word(pieces.query), word(pieces.key)));
     this.steps.replaceChildren(...this.#steps(seen, found, t));
-    this.note.textContent = found.joined ? t.joined(found.row.text, found.column.text, share(found.entry)) : "";
+    this.note.textContent = found.joined ? t.joined(quoted(found.row.text), quoted(found.column.text), share(found.entry)) : "";
     this.note.hidden = !found.joined;
     this.#strips(seen, found, t);
   }

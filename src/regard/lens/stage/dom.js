@@ -43,6 +43,9 @@ export function word(text, side = null) {
   return make("bdi", { class: name }, make("span", { class: "start-mark" }, START_MARK), text.slice(1));
 }
 
+/** The same inside a caption or a sentence, where only text can go: it can not turn the rest around. */
+export const quoted = (text) => `\u2068${text.replace(/[\u2066-\u2069]/g, "")}\u2069`;
+
 let made = 0;
 
 /** An id that no other element of the page has. */

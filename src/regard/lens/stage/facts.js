@@ -1,5 +1,6 @@
 // What the texts mention: sizes of this model, and numbers of the row that the reader looks at.
 
+import { quoted } from "./dom.js";
 import { count, shown, share, softmax } from "./numbers.js";
 import { sideOfStack, stackOf } from "./seen.js";
 
@@ -29,7 +30,7 @@ export function factsOf(seen, place) {
     divides: seen.divides,
     post: model.norm === "post",
     relu: model.activation === "relu",
-    row,
+    row: quoted(row),
     it: /^(it|es|sie|er)$/i.test(row.replace("▁", "")),
     n_rows: seen.querySide(place.attention).pieces.length,
     n_source: look.source.pieces.length,

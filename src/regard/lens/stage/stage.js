@@ -39,6 +39,8 @@ const VIEWS = {
 const STRIP_BELOW = 860; // px: narrower than this, the map lies on top as a strip
 const WIDE_FROM = 1240; // px: from here on the questions stand beside the text
 
+const OWN_ARROWS = "input, textarea, select, dialog, [contenteditable], [data-arrows], [role=tablist], [role=listbox], [role=slider]";
+
 /** new Stage(element, {look, language, place, onPlace}); moving about asks nobody and lays out only what is open. */
 export class Stage {
   #local = {}; // switches that outlive a stop
@@ -161,14 +163,12 @@ export class Stage {
     this.figure.update(this.#context, strip);
   }
 
-  /** ← and → walk, unless the reader is typing or inside something that has its own use for them. */
+  /** ← and → walk, unless the reader is typing or inside something that has its own use for them: here, or on the page around. */
   #key(event) {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (!this.element.isConnected || this.element.offsetParent === null) return;
-    const { target } = event;
-    const ours = target === document.body || this.element.contains(target);
-    if (!ours || target.closest?.("input, textarea, select, [contenteditable], [data-arrows]")) return;
+    if (event.target.closest?.(OWN_ARROWS)) return;
     event.preventDefault();
     this.#walk(step);
   }

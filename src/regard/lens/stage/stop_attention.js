@@ -2,7 +2,7 @@
 
 import { AttentionPair, headView } from "./attention_pair.js";
 import { Choice, Switch, unitOptions } from "./choice.js";
-import { make, put, table, word } from "./dom.js";
+import { make, put, quoted, table, word } from "./dom.js";
 import { entropy, share, shown, softmax } from "./numbers.js";
 import { Panel } from "./panel.js";
 import { headKey, sidesOf } from "./seen.js";
@@ -37,7 +37,7 @@ class WithAndWithout {
     const lines = keys.map((key, i) => make("div", { class: "bar-line" }, word(key.text, side), bar(scaled[i]), bar(plain[i])));
     const foot = make("div", { class: "bar-line bar-foot" }, make("span", {}, t.entropy), make("span", { class: "number" }, shown(entropy(scaled))), make("span", { class: "number" }, shown(entropy(plain))));
     this.body.replaceChildren(head, ...lines, foot);
-    this.panel.update(t.withoutCaption(seen.querySide(place.attention).pieces[query].text), t);
+    this.panel.update(t.withoutCaption(quoted(seen.querySide(place.attention).pieces[query].text)), t);
   }
 }
 
@@ -69,10 +69,11 @@ class SoftmaxSteps {
     const rows = keys.map((key, i) => [word(key.text, side), seenAt(i) ? shown(scores[i]) : "−∞", shown(powers[i]), bar(weights[i])]);
     const sum = weights.reduce((a, b) => a + b, 0);
     rows.push([t.total, "", shown(total), make("span", { class: "number", "data-number": "row-sum" }, sum.toFixed(2))]);
-    const made = table(t.softmaxCaption(keys[0].text), [t.key, t.score, "eˣ", `÷ ${shown(total)}`], rows);
+    const caption = t.softmaxCaption(quoted(seen.querySide(place.attention).pieces[found.query].text));
+    const made = table(caption, [t.key, t.score, "eˣ", `÷ ${shown(total)}`], rows);
     made.classList.add("steps-table");
     this.place.replaceChildren(made);
-    this.panel.update(t.softmaxCaption(seen.querySide(place.attention).pieces[found.query].text), t);
+    this.panel.update(caption, t);
   }
 }
 
@@ -147,7 +148,7 @@ export class ValuesStop {
     const out = seen.attention(attention, layer, "heads").at(head, query);
     const rows = keys.map((key, j) => ({ label: key.text, side: sides.columns, sign: j ? "+" : "", values: parts[j], note: `× ${share(weights[j])}`, special: key.special }));
     rows.push({ label: t.headOutput, sign: "=", values: out, side: "attention", bold: true, note: "" });
-    const asked = seen.querySide(attention).pieces[query].text;
+    const asked = quoted(seen.querySide(attention).pieces[query].text);
     this.strips.update(rows, { label: t.valuesCaption(asked), hint: seen.off.has(headKey(place)) ? t.valuesOff : t.valuesHint, describe: (i) => this.#terms(i, parts, out) });
     this.panel.update(t.valuesCaption(asked), t, () => table(t.valuesCaption(asked), [t.key, t.weight, t.largestTerm], keys.map((key, j) => [word(key.text, sides.columns), share(weights[j]), shown(Math.max(...parts[j].map(Math.abs)))])));
     put(this.strips.element, "data-many", keys.length > 24);

@@ -1,7 +1,7 @@
 // Stop 8: the heads side by side, what each looks at, joined and mixed by W_O.
 
 import { Choice, unitOptions } from "./choice.js";
-import { make, put, table, word } from "./dom.js";
+import { make, put, quoted, table, word } from "./dom.js";
 import { argmax, entropy, share, shown } from "./numbers.js";
 import { Panel } from "./panel.js";
 import { sidesOf, stackOf } from "./seen.js";
@@ -30,7 +30,7 @@ class Favourites {
       }
     }
     this.body.replaceChildren(...found.map((one) => this.#line(one, columns, side, context)));
-    const asked = seen.rows(attention, level)[row].text;
+    const asked = quoted(seen.rows(attention, level)[row].text);
     this.panel.update(t.favouritesCaption(asked), t, () => table(t.favouritesCaption(asked), [t.head, t.looksMostAt, t.weight, t.entropy], found.map((one) => [t.layerHead(one.layer, one.head), word(columns[one.best].text, side), share(one.weight), shown(one.entropy)])));
   }
 

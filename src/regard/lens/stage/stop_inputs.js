@@ -2,7 +2,7 @@
 
 import { Canvas, onWidth, rgba } from "./canvas.js";
 import { Choice, Slider } from "./choice.js";
-import { make, put, table, word } from "./dom.js";
+import { make, put, quoted, table, word } from "./dom.js";
 import { cosine, norm, shown, sinusoid } from "./numbers.js";
 import { Panel } from "./panel.js";
 import { sideOfStack, stackOf } from "./seen.js";
@@ -62,17 +62,18 @@ export class EmbeddingStop {
     const { seen, t } = context;
     const { side, record } = inputSide(context);
     const chosen = pieceOf(context);
+    const asked = quoted(record.pieces[chosen].text);
     const vectors = seen.embedding(side, "embedded");
     const root = Math.sqrt(seen.model.d_model);
     const likeness = record.pieces.map((_, i) => cosine(vectors.at(chosen), vectors.at(i)));
     const rows = record.pieces.map((piece, i) => ({ label: piece.text, side, values: vectors.at(i), note: likeness[i].toFixed(2).replace("-", "−"), bold: i === chosen, special: piece.special }));
     this.strips.update(rows, {
-      label: t.embeddingLabel(record.pieces[chosen].text),
-      hint: t.embeddingHint(record.pieces[chosen].text),
-      describe: (i) => t.embeddingAt(record.pieces[chosen].text, i + 1, shown(vectors.at(chosen)[i] / root, 3), shown(root), shown(vectors.at(chosen)[i])),
+      label: t.embeddingLabel(asked),
+      hint: t.embeddingHint(asked),
+      describe: (i) => t.embeddingAt(asked, i + 1, shown(vectors.at(chosen)[i] / root, 3), shown(root), shown(vectors.at(chosen)[i])),
     });
     this.panel.update(t.embeddingCaption(seen.model.d_model), t, () =>
-      table(t.embeddingCaption(seen.model.d_model), [t.piece, t.length, t.likeness(record.pieces[chosen].text)], record.pieces.map((piece, i) => [word(piece.text, side), shown(norm(vectors.at(i))), likeness[i].toFixed(2)])),
+      table(t.embeddingCaption(seen.model.d_model), [t.piece, t.length, t.likeness(asked)], record.pieces.map((piece, i) => [word(piece.text, side), shown(norm(vectors.at(i))), likeness[i].toFixed(2)])),
     );
   }
 }
@@ -169,6 +170,7 @@ export class PositionStop {
       { label: t.sum, sign: "=", values: total, note: shown(norm(total)), bold: true },
     ];
     this.sum.update(rows, { label: t.sumLabel, hint: t.sumHint, describe: (i) => `${i + 1}: ${shown(embedded[i])} + ${shown(wave[i])} = ${shown(total[i])}` });
-    this.sumPanel.update(isOwn ? t.sumOwn(record.pieces[piece].text, position) : t.sumMoved(record.pieces[piece].text, piece, position), t);
+    const asked = quoted(record.pieces[piece].text);
+    this.sumPanel.update(isOwn ? t.sumOwn(asked, position) : t.sumMoved(asked, piece, position), t);
   }
 }

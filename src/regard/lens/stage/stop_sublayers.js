@@ -2,7 +2,7 @@
 
 import { Canvas, onWidth, rgba } from "./canvas.js";
 import { Choice, unitOptions } from "./choice.js";
-import { make, put, table, word } from "./dom.js";
+import { make, put, quoted, table, word } from "./dom.js";
 import { argmax, cosine, mean, norm, shown, spread } from "./numbers.js";
 import { Panel } from "./panel.js";
 import { sideOfStack, stackOf } from "./seen.js";
@@ -104,8 +104,8 @@ export class ResidualStop extends OfOneWord {
       { label: t.sum, sign: "=", values: sum, note: shown(norm(sum)), bold: !post, height: 30 },
     ];
     if (post) rows.push({ label: t.normalised, values: after, note: shown(norm(after)), bold: true, height: 30 });
-    this.strips.update(rows, { label: t.residualCaption(units[place.row].text), hint: t.pointAtStrip, describe: (i) => `${i + 1}: ${shown(before[i])} + ${shown(added[i])} = ${shown(sum[i])}${post ? ` → ${shown(after[i])}` : ""}` });
-    this.stripsPanel.update(t.residualCaption(units[place.row].text), t);
+    this.strips.update(rows, { label: t.residualCaption(quoted(units[place.row].text)), hint: t.pointAtStrip, describe: (i) => `${i + 1}: ${shown(before[i])} + ${shown(added[i])} = ${shown(sum[i])}${post ? ` → ${shown(after[i])}` : ""}` });
+    this.stripsPanel.update(t.residualCaption(quoted(units[place.row].text)), t);
     const from = post ? sum : after;
     this.facts.textContent = post ? t.normFacts(plain(mean(from)), shown(spread(from)), plain(mean(after)), shown(spread(after))) : t.preNormFacts(plain(mean(from)), shown(spread(from)));
   }
@@ -193,7 +193,7 @@ export class FeedForwardStop extends OfOneWord {
     this.last = key;
     const firing = values.reduce((n, x) => n + (x > 0 ? 1 : 0), 0);
     const top = Math.max(...units.map((unit) => hidden.at(unit.pieces[0])).map((row) => row.reduce((a, b) => Math.max(a, Math.abs(b)), 0)));
-    const caption = t.fieldCaption(units[place.row].text, firing, values.length);
+    const caption = t.fieldCaption(quoted(units[place.row].text), firing, values.length);
     this.field.update(values, top, this.unit, caption);
     const strongest = Array.from(values, (value, unit) => ({ value, unit })).sort((a, b) => b.value - a.value).slice(0, 20);
     this.fieldPanel.update(caption, t, () => table(caption, [t.unit, t.value], strongest.map((one) => [String(one.unit + 1), shown(one.value)])));
@@ -232,7 +232,7 @@ export class LayersStop extends OfOneWord {
     for (let layer = 0; layer < seen.nLayers(place.attention); layer += 1) vectors.push(seen.sublayer(stack, layer, "feed_forward", "after").at(piece));
     const likeness = vectors.map((vector) => cosine(vector, vectors[0]).toFixed(2).replace("-", "−"));
     const rows = vectors.map((values, i) => ({ label: i ? t.afterLayer(i) : t.atTheStart, values, bold: i === place.layer + 1, note: likeness[i], height: 30, side: side === "target" ? "target" : null }));
-    const caption = t.layersCaption(units[place.row].text, seen.querySide(place.attention).pieces.length, seen.model.d_model);
+    const caption = t.layersCaption(quoted(units[place.row].text), seen.querySide(place.attention).pieces.length, seen.model.d_model);
     this.strips.update(rows, { label: caption, hint: t.layersHint, describe: (i) => `${i + 1}: ${vectors.map((vector) => shown(vector[i])).join(" → ")}` });
     this.panel.update(caption, t, () => table(caption, [t.layer, t.length, t.likenessToStart], vectors.map((vector, i) => [i ? t.afterLayer(i) : t.atTheStart, shown(norm(vector)), likeness[i]])));
   }

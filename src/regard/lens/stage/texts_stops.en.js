@@ -12,14 +12,14 @@ export const ENGLISH_STOPS = {
     title: (f) => `Each piece becomes ${f.d_model} numbers`,
     say: (f) => `A learned table holds one row of ${f.d_model} numbers for every piece; the row is fetched and multiplied by √${f.d_model} = ${f.root_model}. A piece has the same numbers wherever it stands.`,
     try: () => "Choose a word that occurs twice: both rows are the same, likeness 1.00. Nothing here knows which came first.",
-    ask: [["Why × √d_model?", (f) => (f.tie === "none" ? "Learned embeddings are small numbers, the waves that are added next go up to 1. The factor brings both to one size, so that neither drowns the other." : "The same table serves the softmax at the end, where its numbers have to be small. The factor brings them to the size of the waves that are added next, so that neither drowns the other.")]],
+    ask: [["Why × √d_model?", (f) => `${f.tie === "none" ? "Learned embeddings are small numbers." : "The same table serves the softmax at the end, where its numbers have to be small."} The factor makes them large enough not to drown in ${f.waves ? "the waves that are added next, which go up to 1" : "the place vectors that are added next"}.`]],
   },
   position: {
     title: () => "Where it stands is added",
     say: (f) =>
       f.waves
         ? "Every place has a pattern of its own: sines and cosines of the place, fast at the left of the strip and slower and slower to the right, like the hands of a clock. It is simply added to the embedding."
-        : "Every place has a pattern of its own, which this model learned (the paper’s choice are fixed waves, with the same result). It is simply added to the embedding.",
+        : "Every place has a pattern of its own, which this model learned (the paper chose fixed waves, with nearly the same result). It is simply added to the embedding.",
     try: (f) => (f.waves ? "Slide the word to another place: the left of the strip changes at once, the right hardly." : "Slide the word to another place and watch the sum change."),
     ask: [["Why does order get lost, and what does this add?", () => "Attention compares words in pairs and sums up; shuffle the sentence and every pair scores as before, so “dog bites man” and “man bites dog” would be one. The pattern marks each vector with its place, and places near each other have patterns that are alike."]],
   },
@@ -70,7 +70,7 @@ export const ENGLISH_STOPS = {
         ? "What the sub-layer found is added to what was there, and the sum is brought to mean 0 and spread 1: LayerNorm(x + Sublayer(x)). The bars show how long the vector was and how long the addition is."
         : "The sub-layer reads a normalised copy (mean 0, spread 1), and what it finds is added to what was there: x + Sublayer(LayerNorm(x)). The paper normalises after adding; this order trains more calmly.",
     try: () => "Compare the layers: where is more added than was there?",
-    ask: [["What do the residual connection and the normalisation do?", () => "The way around keeps what was known, so that a sub-layer only has to learn a correction, and in training the gradient reaches the first layer undiminished. Normalising keeps the numbers at one size, however many layers add to them."]],
+    ask: [["What do the residual connection and the normalisation do?", () => "The way around keeps what was known, so that a sub-layer only has to learn a correction, and in training the gradient has a short way to the first layer. Normalising keeps the numbers at one size, however many layers add to them."]],
   },
   feed_forward: {
     title: () => "Each word by itself",

@@ -1,10 +1,10 @@
 // Before and after: two translations, what differs, and what the change does to the old one's probability.
 
-import { make } from "./dom.js";
+import { make, quoted } from "./dom.js";
 import { touched } from "./looking.js";
 import { state } from "./state.js";
 import { number, percent, t } from "./texts.js";
-import { doubt } from "./translation.js";
+import { shade } from "./translation.js";
 import { changedWords } from "./word_diff.js";
 
 export class BeforeAfter {
@@ -43,7 +43,7 @@ function side(title, words, changed, logProbability) {
   const text = make("p", { class: "shaded", dir: "auto" });
   words.forEach(({ text: word, probability }, place) => {
     const one = make(changed[place] ? "mark" : "span", { class: "word" }, word);
-    if (probability !== undefined) one.style.setProperty("--doubt", doubt(probability));
+    shade(one, probability);
     text.append(one, " ");
   });
   return make("div", { class: "half" }, make("h2", {}, title), text, make("p", { class: "logp" }, `${t("try.logp")} `, make("b", {}, number(logProbability, 2))));
@@ -68,7 +68,7 @@ function factorOf(delta) {
 function wordByWord(before, now) {
   const items = before.map(({ text, probability }, place) => {
     const after = now[place]?.probability ?? 0;
-    const said = t("try.word", text, percent(probability), percent(after));
+    const said = t("try.word", quoted(text), percent(probability), percent(after));
     return make("li", { title: said }, make("span", { class: "unseen" }, said), make("span", { "aria-hidden": "true", dir: "auto", class: "name" }, text), shareBar("was", probability), shareBar("is", after));
   });
   const label = t("try.words");

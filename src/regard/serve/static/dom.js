@@ -25,8 +25,8 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** Text of unknown direction inside a sentence of ours: it can not turn the rest of the line around. */
-export const quoted = (text) => make("bdi", {}, text);
+/** Somebody's words inside a sentence of ours: whatever their direction, they can not turn the rest of the line around. */
+export const quoted = (text) => `\u2068${text.replace(/[\u2066-\u2069]/g, "")}\u2069`;
 
 /** What this browser kept for us, or null; storage may be forbidden. */
 export function kept(name, storage = "localStorage") {

@@ -7,6 +7,7 @@ import { onChange, state } from "./state.js";
 import { number, onLanguage, t } from "./texts.js";
 
 const PATIENCE = 200;
+const PAUSE = 1_000; // milliseconds before a question that took too long is asked again
 
 export class HeadsThatMatter {
   element = make("div", { class: "matter" });
@@ -15,7 +16,8 @@ export class HeadsThatMatter {
   #onColours;
   #found = null; // { heads, n_sentences } of the model that is in use
   #shown = false;
-  #asking = false;
+  #controller = null; // as long as we ask
+  #waiting = false;
 
   /** `onColours(Map of head → 0…1, or null)` */
   constructor(onColours) {
@@ -27,6 +29,9 @@ export class HeadsThatMatter {
   }
 
   #forget() {
+    this.#controller?.abort();
+    this.#controller = null;
+    this.#waiting = false;
     this.#found = null;
     this.#shown = false;
     this.#show();
@@ -34,7 +39,7 @@ export class HeadsThatMatter {
   }
 
   async #toggle() {
-    if (this.#asking) return;
+    if (this.#controller || !state.model) return;
     if (!this.#found && !(await this.#ask(state.model))) return;
     this.#shown = !this.#shown;
     this.#show();
@@ -42,26 +47,45 @@ export class HeadsThatMatter {
   }
 
   async #ask(model) {
-    this.#asking = true;
-    const patience = setTimeout(() => (this.#said.textContent = t("try.matter.waiting")), PATIENCE);
+    const controller = (this.#controller = new AbortController());
+    const patience = setTimeout(() => controller.signal.aborted || this.#wait(true), PATIENCE);
+    let error = null;
     try {
-      const found = await ask(`v1/heads?model=${encodeURIComponent(model)}`);
-      if (model === state.model) this.#found = found;
-      return this.#found !== null;
-    } catch (error) {
-      this.#said.textContent = error.status === 404 ? t("try.matter.none") : t("refused", error.code, error.message);
-      return false;
-    } finally {
-      clearTimeout(patience);
-      this.#asking = false;
+      this.#found = await measured(model, controller.signal);
+    } catch (caught) {
+      error = caught;
     }
+    clearTimeout(patience);
+    if (controller.signal.aborted) return false;
+    this.#controller = null;
+    this.#wait(false);
+    if (error) this.#said.textContent = error.status === 404 ? t("try.matter.none") : t("refused", error.code, error.message);
+    return !error;
+  }
+
+  #wait(waiting) {
+    this.#waiting = waiting;
+    this.#show();
   }
 
   #show() {
     const shown = this.#shown && this.#found;
     this.#button.textContent = t(shown ? "try.matter.hide" : "try.matter");
     this.#button.setAttribute("aria-pressed", String(Boolean(shown)));
-    this.#said.textContent = shown ? sayOf(this.#found) : "";
+    this.#said.textContent = this.#waiting ? t("try.matter.waiting") : shown ? sayOf(this.#found) : "";
+  }
+}
+
+/** The service's table of heads. For a large model that takes longer than it lets a question wait; it goes on meanwhile, and so do we. */
+async function measured(model, signal) {
+  for (;;) {
+    try {
+      return await ask(`v1/heads?model=${encodeURIComponent(model)}`, { signal });
+    } catch (error) {
+      if (error.status !== 504) throw error;
+      await new Promise((done) => setTimeout(done, PAUSE));
+      signal.throwIfAborted();
+    }
   }
 }
 

@@ -29,8 +29,8 @@ async function meet() {
   try {
     const { models } = await ask("v1/models");
     change({ models });
-    const { model, source, target } = settle(state);
-    change({ model, source, target });
+    const { model, source, target, changes } = settle(state);
+    change({ model, source, target, changes });
     byId("remarks").replaceChildren();
   } catch (error) {
     const again = make("button", { class: "textlink", onclick: meet }, t("again"));

@@ -1,10 +1,11 @@
 // Which model translates: picked by its languages, or by its name where that is all there is to tell models apart.
 
 import { byId, make } from "./dom.js";
+import { headOf } from "./looking.js";
 import { change, model, onChange, state } from "./state.js";
 import { languageName, t } from "./texts.js";
 
-/** Complete a state: a model that exists and suits the languages as well as any, and a target that it has. */
+/** Complete a state: a model that exists and suits the languages as well as any, a target and silent heads that it has. */
 export function settle(wanted) {
   const { models } = state;
   if (!models.length) return wanted;
@@ -12,7 +13,14 @@ export function settle(wanted) {
   const found =
     models.find((one) => one.name === wanted.model) ?? models.find(suits) ?? models.find((one) => one.targets.includes(wanted.target)) ?? models[0];
   const target = found.targets.includes(wanted.target) ? wanted.target : (found.targets[0] ?? null);
-  return { ...wanted, model: found.name, source: found.source, target };
+  const changes = wanted.changes ?? state.changes;
+  const off = changes.off.filter((key) => has(found, headOf(key)));
+  return { ...wanted, model: found.name, source: found.source, target, changes: { ...changes, off } };
+}
+
+/** Whether a model has this head; where it does not tell its sizes, it may. */
+function has({ n_heads: heads, n_encoder_layers: encoder, n_decoder_layers: decoder }, { attention, layer, head }) {
+  return layer < ((attention === "encoder" ? encoder : decoder) ?? Infinity) && head < (heads ?? Infinity);
 }
 
 /** Show the pickers, and keep them right. */

@@ -5,6 +5,7 @@ import { keep, kept } from "./dom.js";
 const HEARTBEAT = 5_000; // milliseconds between two looks whether the server is there
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 4_000;
+const RARELY = 30_000; // milliseconds: somebody has to start the service again, asking does not help
 
 /** The service's own refusal: a code, and words for the reader. */
 export class Refusal extends Error {
@@ -16,12 +17,13 @@ export class Refusal extends Error {
 }
 
 const listeners = new Set();
-let server = "there"; // or "busy", or "gone"
+let server = "there"; // or "busy", "failed", "gone"
+const failed = new Set(); // paths that the engine no longer answers; others may still be answered
+const waiting = new Set(); // who waits for anything to change
 let back = null; // a promise while the server is away
-let wake = () => {};
 let askForKey = async () => null;
 
-/** Call `then("there" | "busy" | "gone")` when that has changed. */
+/** Call `then("there" | "busy" | "failed" | "gone")` when that has changed. */
 export const onServer = (then) => listeners.add(then);
 
 /** Who asks the reader for a key: an async function, told whether one was refused, that gives the key or null. */
@@ -41,6 +43,10 @@ export async function ask(path, { body, signal } = {}) {
     const response = await reach(path, body, used, signal);
     if (response === null) {
       await untilBack(signal);
+    } else if (response.status === 503 && (await refusal(response)).code === "engine_failed") {
+      failed.add(path);
+      tell("failed");
+      await untilNews(RARELY, signal);
     } else if (response.status === 503 || response.status === 429) {
       const after = Number(response.headers.get("Retry-After")) * 1000;
       if (wait > FIRST_WAIT) tell("busy");
@@ -49,7 +55,8 @@ export async function ask(path, { body, signal } = {}) {
     } else if (response.status === 401) {
       await newKey(used, await refusal(response), signal);
     } else {
-      tell("there");
+      failed.delete(path);
+      tell(failed.size ? "failed" : "there");
       if (!response.ok) throw await refusal(response);
       return response.json();
     }
@@ -59,7 +66,7 @@ export async function ask(path, { body, signal } = {}) {
 /** Look now and then whether the server is still there, as long as somebody looks at the page. */
 export function watch() {
   setInterval(() => document.visibilityState === "visible" && server !== "gone" && reach("livez"), HEARTBEAT);
-  for (const event of ["online", "focus"]) window.addEventListener(event, () => wake());
+  for (const event of ["online", "focus"]) window.addEventListener(event, tellNews);
 }
 
 /** The response, or null when there is no server. */
@@ -71,7 +78,10 @@ async function reach(path, body, key, signal) {
   if (body !== undefined) asked.body = JSON.stringify(body);
   try {
     const response = await fetch(path, asked);
-    if (server === "gone") tell("there");
+    if (server === "gone") {
+      failed.clear(); // it was started again
+      tell("there");
+    }
     return response;
   } catch (error) {
     if (signal?.aborted) throw error;
@@ -84,6 +94,7 @@ function tell(now) {
   if (now === server) return;
   server = now;
   for (const then of listeners) then(now);
+  tellNews();
   if (now === "gone") untilBack();
 }
 
@@ -91,12 +102,23 @@ function tell(now) {
 function untilBack(signal) {
   back ??= (async () => {
     for (let wait = FIRST_WAIT; server === "gone"; wait = Math.min(wait * 1.5, LONGEST_WAIT)) {
-      await Promise.race([sleep(wait), new Promise((done) => (wake = done))]);
+      await untilNews(wait);
       await reach("livez");
     }
     back = null;
   })();
   return Promise.race([back, gaveUp(signal)]);
+}
+
+/** Until something has changed, or the reader is back, or time is up. */
+async function untilNews(milliseconds, signal) {
+  let told = null;
+  const news = new Promise((done) => waiting.add((told = done)));
+  await Promise.race([sleep(milliseconds, signal), news]).finally(() => waiting.delete(told));
+}
+
+function tellNews() {
+  for (const done of waiting) done();
 }
 
 async function newKey(used, error, signal) {

@@ -2,7 +2,7 @@
 
 import { fits, link } from "./address.js";
 import { Alternatives } from "./alternatives.js";
-import { byId, copy, make } from "./dom.js";
+import { byId, copy, make, quoted } from "./dom.js";
 import { Sentence } from "./sentence.js";
 import { change, lines, onChange, state } from "./state.js";
 import { number, percent, t, onLanguage } from "./texts.js";
@@ -10,7 +10,7 @@ import { Translating } from "./translating.js";
 import { Translation } from "./translation.js";
 import { wordsOf } from "./words.js";
 
-const EMPTY = { lines: [], milliseconds: null, waiting: false, done: true, error: null };
+const EMPTY = { of: { lines: [] }, lines: [], milliseconds: null, waiting: false, done: true, error: null };
 const QUIET = 700; // milliseconds after which a translation is read aloud; not every letter of it
 
 export class Sheet {
@@ -57,7 +57,8 @@ export class Sheet {
     const old = this.#result.lines;
     const milliseconds = result.milliseconds ?? (result.done && !result.error ? null : this.#result.milliseconds);
     // Until the new translation is there, the old one stays: a page that blinks can not be read.
-    this.#result = { ...result, milliseconds, lines: result.lines.map((line, place) => line ?? old[place] ?? null) };
+    const of = { ...result.of, lines: result.lines.map((line, place) => (line ? result.of.lines[place] : null)) };
+    this.#result = { ...result, of, milliseconds, lines: result.lines.map((line, place) => line ?? old[place] ?? null) };
     this.#show();
     clearTimeout(this.#speaking);
     if (result.done) this.#speaking = setTimeout(() => (byId("spoken").textContent = state.shown.join("\n")), QUIET);
@@ -66,7 +67,7 @@ export class Sheet {
   #show() {
     this.#shown = this.#result.lines.map((line, place) => this.#chosenOf(line, place));
     this.#translation.show(this.#shown);
-    change({ shown: this.#shown.map(({ text }) => text) });
+    change({ shown: this.#shown.map(({ text }) => text), shownOf: this.#result.of });
     this.#alternatives.show(this.#result.lines, state.chosen);
     this.#showTools();
     this.#showRemarks();
@@ -123,10 +124,10 @@ export class Sheet {
     const left = wordsOf(lines()[line] ?? "");
     const right = wordsOf(this.#shown[line]?.text ?? "");
     const words = this.#shown[line]?.words ?? [];
-    const sure = targets.map((place) => words[place]?.probability).filter((one) => one !== undefined);
+    const sure = targets.map((place) => words[place]?.probability).filter((one) => one !== null && one !== undefined);
     return t("reading", {
-      from: sources.map((place) => left[place]?.text).join(" "),
-      to: targets.map((place) => right[place]?.text).join(" "),
+      from: together(sources.map((place) => left[place]?.text)),
+      to: together(targets.map((place) => right[place]?.text)),
       sure: sure.length === 1 ? percent(sure[0]) : null,
     });
   }
@@ -180,3 +181,5 @@ export class Sheet {
     );
   }
 }
+
+const together = (words) => (words.length ? quoted(words.join(" ")) : "");

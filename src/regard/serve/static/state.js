@@ -14,6 +14,7 @@ export const state = {
   place: {}, // where in the walk: stop, attention, layer, head, level, row, column
   changes: UNTOUCHED, // what "Try it" does to the model; off holds keys such as "encoder.0.3"
   shown: [], // the translation, line by line
+  shownOf: { lines: [] }, // what it translates: { lines, model, target }; a line is null as long as the translation shown is an older one
   chosen: {}, // line → { place, text } of the alternative that was taken over
   language: "en",
 };

@@ -59,6 +59,7 @@ export const EN = {
 
   gone: "The server does not answer. What you see stays; the page goes on by itself when the server is back.",
   busy: "The server has too much to do just now. The page keeps trying.",
+  failed: "The part of the server that translates has stopped working. Whoever runs the server has to start it again; the page goes on by itself after that.",
   again: "Try again",
   "key.title": "This server wants a key",
   "key.refused": "That key was not accepted.",
@@ -72,7 +73,8 @@ export const EN = {
   "line.after": "The next line",
   "look.blank": "Write a sentence above to see what the model does with it.",
   "look.waiting": "Looking…",
-  "look.other": (text) => `For speed the service translates with rounded weights. With the exact ones, shown here, this sentence becomes “${text}”.`,
+  "look.rounded": (text) => `For speed the service translates with rounded weights. With the exact ones, shown here, this sentence becomes “${text}”.`,
+  "look.other": (text) => `Shown here is how the model comes to “${text}”, which is not the translation above.`,
   "look.failed": "The model can not be shown at work on this sentence.",
 
   "try.intro": "Take something away from the model and see what it was good for.",

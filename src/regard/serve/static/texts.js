@@ -13,9 +13,6 @@ export function t(key, ...values) {
   return typeof found === "function" ? found(...values) : found;
 }
 
-/** Whether there is such a text. */
-export const known = (key) => key in EN;
-
 /** Speak this language from now on, and remember it. */
 export function speak(language) {
   keep("language", language);

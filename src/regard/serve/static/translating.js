@@ -16,8 +16,8 @@ export class Translating {
   #controller = null;
 
   /**
-   * `show({ lines, milliseconds, waiting, done, error })` is told whenever there is something new:
-   * lines holds an answer for each line of the text, null where it is not there yet.
+   * `show({ of, lines, milliseconds, waiting, done, error })` is told whenever there is something new:
+   * of is what was asked for, { lines, model, target }; lines holds an answer for each line of it, null where it is not there yet.
    */
   constructor(show) {
     this.#show = show;
@@ -64,7 +64,7 @@ export class Translating {
 
   #tell(wanted, { milliseconds = null, waiting = false, done = false, error = null }) {
     const lines = wanted.lines.map((line) => (line.trim() ? (this.#known.get(key(wanted, line)) ?? null) : BLANK));
-    this.#show({ lines, milliseconds, waiting, done, error });
+    this.#show({ of: wanted, lines, milliseconds, waiting, done, error });
   }
 }
 

@@ -32,7 +32,7 @@ export class Translation {
       line.shown = shown;
       line.words = fillWithWords(line.block, shown.text, (text, word) => shaded(text, `word-${number}-${word}`));
       const known = shown.words.length === line.words.length;
-      line.words.forEach((word, place) => known && word.style.setProperty("--doubt", doubt(shown.words[place].probability)));
+      line.words.forEach((word, place) => known && shade(word, shown.words[place].probability));
     });
     for (const line of this.#lines.splice(lines.length)) line.block.remove();
     if (this.#active && !this.#at(this.#active)) this.#activate(null);
@@ -94,5 +94,8 @@ export class Translation {
 
 const shaded = (text, id) => make("span", { class: "word", role: "option", "aria-selected": "false", id }, text);
 
-/** How much a word is shaded, 0…1: what is missing to certainty. */
-export const doubt = (probability) => Math.min(1, Math.max(0, 1 - probability)).toFixed(3);
+/** Shade a word by what is missing to certainty, 0…1. Where the model's confidence is unknown, there is nothing to show. */
+export function shade(word, probability) {
+  if (probability === null || probability === undefined) return;
+  word.style.setProperty("--doubt", Math.min(1, Math.max(0, 1 - probability)).toFixed(3));
+}

@@ -1,10 +1,10 @@
 // Look inside: the stage, on the line that the reader looks at. It is fetched when it is first opened, not before.
 
-import { make } from "./dom.js";
+import { make, quoted } from "./dom.js";
 import { linePicker } from "./line_picker.js";
 import { look, question } from "./looking.js";
 import { stageModule } from "./stage_module.js";
-import { change, lookedAt, onChange, state } from "./state.js";
+import { change, lookedAt, model, onChange, state } from "./state.js";
 import { onLanguage, t } from "./texts.js";
 
 const PAUSE = 250; // milliseconds without a keystroke
@@ -15,7 +15,7 @@ export class LookView {
   #box = make("div", { class: "stage-box" });
   #stage = null;
   #found = null;
-  #shown = null; // the question that the stage answers
+  #asked = null; // the question that the stage answers
   #timer = 0;
   #controller = null;
 
@@ -23,7 +23,7 @@ export class LookView {
     element.append(linePicker(), this.#said, this.#box);
     onChange(["view", "text", "line", "model", "target", "chosen"], ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0));
     onChange(["place"], () => this.#follow());
-    onChange(["shown"], () => this.#compare());
+    onChange(["shown", "shownOf"], () => this.#compare());
     onLanguage(() => {
       this.#stage?.setLanguage(state.language);
       this.#want(0);
@@ -46,8 +46,8 @@ export class LookView {
     try {
       const [{ Stage }, found] = await Promise.all([stageModule("stage.js"), look(body, controller.signal)]);
       if (controller.signal.aborted) return;
-      this.#show(Stage, found, JSON.stringify(body));
-      this.#found = found;
+      this.#say("");
+      this.#show(Stage, found, body);
       this.#compare();
     } catch (error) {
       if (!controller.signal.aborted) this.#say(`${t("look.failed")} ${t("refused", error.code, error.message)}`, true);
@@ -57,21 +57,29 @@ export class LookView {
   }
 
   #show(Stage, found, asked) {
-    if (this.#stage && this.#shown !== asked) this.#stage.setLook(found);
+    if (this.#stage && this.#found !== found) this.#stage.setLook(found);
     if (!this.#stage) {
       const onPlace = (place) => this.#placed(place);
       this.#stage = new Stage(this.#box, { look: found, language: state.language, place: state.place, onPlace });
       this.#placed(this.#stage.place, false);
     }
-    this.#shown = asked;
+    this.#found = found;
+    this.#asked = asked;
   }
 
-  /** The service may translate with rounded weights; where that leads elsewhere, the reader has to know. */
+  /** The translation above may have come about otherwise, by rounded weights for one; where it differs, the reader has to know. */
   #compare() {
-    if (this.#box.hidden || !this.#found) return;
-    const { number, text } = lookedAt();
-    const other = state.shown[number] && this.#found.source.text === text && state.shown[number] !== this.#found.target.text;
-    this.#say(other ? t("look.other", this.#found.target.text) : "");
+    if (this.#box.hidden || !this.#asked || JSON.stringify(question()) !== JSON.stringify(this.#asked)) return;
+    const { text } = this.#found.target;
+    const rounded = model()?.engine === "ctranslate2";
+    this.#say(this.#comparable() && state.shown[lookedAt().number] !== text ? t(rounded ? "look.rounded" : "look.other", quoted(text)) : "");
+  }
+
+  /** Whether what stands above is the model's own translation of the very text that the stage shows. */
+  #comparable() {
+    const { text, model: name, target, translation } = this.#asked;
+    const { shownOf: of } = state;
+    return translation === null && of.model === name && of.target === target && of.lines[lookedAt().number]?.trim() === text;
   }
 
   #say(text, instead = false) {

@@ -30,7 +30,10 @@ export class TrainingView {
     };
     this.#body = make("div", { class: "story" }, this.#head, make("div", { class: "curves" }, ...Object.values(this.#curves).map((one) => one.element)), this.#remark, this.#samples);
     element.append(this.#said, this.#body);
-    onChange(["view", "model", "models"], () => this.#start());
+    onChange(["view", "model", "models"], ({ changed }) => {
+      if (changed.has("model")) this.#story = null; // another model's curves are never to be seen under this one's name
+      this.#start();
+    });
     onLanguage(() => (this.#story ? this.#show(this.#story) : this.#start()));
     this.#start();
   }
@@ -40,7 +43,7 @@ export class TrainingView {
     if (state.view !== "training" || !model()) return;
     if (!model().training) return this.#say(t("training.none"), true);
     const { signal } = (this.#controller = new AbortController());
-    const patience = setTimeout(() => this.#story ?? this.#say(t("training.waiting")), PATIENCE);
+    const patience = setTimeout(() => this.#story ?? this.#say(t("training.waiting"), true), PATIENCE);
     try {
       for (;;) {
         const story = await ask(`v1/training?model=${encodeURIComponent(state.model)}`, { signal });
@@ -52,7 +55,9 @@ export class TrainingView {
         if (signal.aborted) return;
       }
     } catch (error) {
-      if (!signal.aborted) this.#say(error.status === 404 ? t("training.none") : t("refused", error.code, error.message), true);
+      if (signal.aborted) return;
+      this.#story = null;
+      this.#say(error.status === 404 ? t("training.none") : t("refused", error.code, error.message), true);
     } finally {
       clearTimeout(patience);
     }

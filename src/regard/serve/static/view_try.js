@@ -36,7 +36,7 @@ export class TryView {
     element.append(intro, linePicker(), this.#said, this.#result.element, this.#result.words, this.#bench);
     rewrite(null, element);
     onChange(["changes"], () => this.#showChanges());
-    onChange(["view", "text", "line", "model", "target", "chosen", "changes"], ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0));
+    onChange(["view", "text", "line", "models", "model", "target", "chosen", "changes"], ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0));
     onLanguage(() => {
       this.#showChanges();
       this.#want(0);
@@ -49,6 +49,7 @@ export class TryView {
     clearTimeout(this.#timer);
     this.#controller?.abort();
     if (state.view !== "try") return;
+    if (!state.models.length) return this.#say("", true); // an address may name heads that the model does not have
     const body = question(state.changes);
     if (!body) return this.#say(t("look.blank"), true);
     // Before and after are the model's own choices: a translation that was taken over would hide what changes.
@@ -66,7 +67,7 @@ export class TryView {
       this.#look = found;
       this.#showWall(Wall);
     } catch (error) {
-      if (!controller.signal.aborted) this.#say(t("refused", error.code, error.message), !this.#look);
+      if (!controller.signal.aborted) this.#say(t("refused", error.code, error.message));
     } finally {
       clearTimeout(patience);
     }
