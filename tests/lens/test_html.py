@@ -1,9 +1,7 @@
 """A look as one file: joined modules, a policy that holds, and a page that works without a server."""
 
 import json
-import os
 import re
-import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -11,7 +9,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from regard.lens import Head, Interventions, Look
 from regard.lens.bundle import bundle
@@ -76,18 +74,6 @@ def test_only_what_was_hashed_may_run(look: Look) -> None:
         (text,) = re.findall(pattern, page, re.DOTALL)
         assert rules[kind] == f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
     assert not re.search(r'\s(?:src|href)="', page)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None and os.environ.get("REGARD_BROWSER") != "required":
-        pytest.skip("no chromium on this machine")
-    assert path is not None, "REGARD_BROWSER=required, but there is no chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        yield browser
-        browser.close()
 
 
 Visit = Callable[..., Page]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
 import threading
 from base64 import b64decode
@@ -15,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 import regard.lens
 
@@ -94,19 +92,6 @@ def site() -> Iterator[Site]:
     yield site
     site.server.shutdown()
     site.server.server_close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = shutil.which("chromium")
-    if found is None:
-        if os.environ.get("REGARD_BROWSER") == "required":
-            pytest.fail("there is no chromium on this machine")
-        pytest.skip("there is no chromium on this machine")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found)
-        yield browser
-        browser.close()
 
 
 Opener = Callable[..., Page]

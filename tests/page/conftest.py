@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import threading
 import time
@@ -13,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from regard.serve.app import create_app
 from regard.serve.models import load_models
@@ -24,19 +23,6 @@ from .fake import Fake
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 Visit = Callable[..., Page]
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The system's own Chromium: the one that Playwright would fetch is no part of the project."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None and os.environ.get("REGARD_BROWSER") != "required":
-        pytest.skip("no chromium on this machine")
-    assert path is not None, "REGARD_BROWSER=required, but there is no chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")
