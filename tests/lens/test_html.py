@@ -111,7 +111,7 @@ def test_it_opens_from_a_file_and_shows_the_heads(visit: Visit, look: Look) -> N
     assert page.locator(".wall").first.is_visible()
     assert "#" not in page.url  # nothing is in the address before the reader moves
     page.keyboard.press("ArrowRight")
-    assert "stop=9" in page.url
+    page.wait_for_url(lambda url: "stop=9" in url)
     title = page.inner_text(".stop-title")
     page.reload()
     assert page.inner_text(".stop-title") == title
