@@ -29,7 +29,7 @@ def test_a_link_may_name_heads_that_the_model_does_not_have(visit: Visit, fake: 
     expect(page.locator(".verdict")).to_be_visible()
     assert _heads_off(fake) == [[("encoder", 1, 3)]]
     page.wait_for_timeout(300)
-    assert "encoder.5.7" not in page.url
+    page.wait_for_url(lambda url: "encoder.5.7" not in url)
 
 
 @pytest.mark.usefixtures("large_and_small")

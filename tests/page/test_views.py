@@ -95,7 +95,7 @@ def test_the_walk_goes_through_every_stop_without_asking_again(visit: Visit, ser
         page.keyboard.press("ArrowRight")
     assert len(set(titles)) == N_STOPS
     assert [url for url in asked if "/v1/" in url] == []
-    assert f"stop={N_STOPS}" in page.url
+    page.wait_for_url(lambda url: f"stop={N_STOPS}" in url)
     page.go_back()
     expect(title).to_have_text(titles[-2])
     page.reload()
