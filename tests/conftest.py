@@ -1,4 +1,4 @@
-"""What all tests share: one torch thread a process, and one browser.
+"""What all tests share: one torch thread a process, and a browser.
 
 Small tensors gain nothing from more threads, and the tests run in two processes.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 os.environ["OMP_NUM_THREADS"] = "1"  # also for the processes that tests start
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while Playwright runs, nothing else in this thread can run an event loop
 def browser() -> Iterator["Browser"]:
     """The system's own Chromium: the one that Playwright would fetch is no part of the project."""
     from playwright.sync_api import sync_playwright

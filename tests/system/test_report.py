@@ -88,10 +88,12 @@ def test_a_report_that_can_not_be_written_costs_a_warning_and_nothing_else(
 def test_the_street_corpus_is_there_without_any_file(
     inline: Inline, arguments: Arguments, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from regard.demo import street
+    from regard.demo import first_run
+    from regard.demo.street import split
 
-    whole = street.split
-    monkeypatch.setattr(street, "split", lambda seed: whole(seed, n_train=300, n_valid=40, n_test=5, n_unseen=5))
+    monkeypatch.setattr(
+        first_run, "split", lambda seed, n_train: split(seed, n_train=300, n_valid=40, n_test=5, n_unseen=5)
+    )
 
     class NoText:
         flags = ("--corpus", "street")
