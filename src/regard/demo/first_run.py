@@ -23,7 +23,7 @@ RECIPE: dict[str, Any] = {
     "text": {"vocabulary": 1700},  # enough for almost every word to be one piece
     "model": {"preset": "tiny", "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre", "dropout": 0.0},
     "training": {
-        "seed": 2,
+        "seed": 2,  # one of four that were tried: they came to 98.9–99.6% exact
         "steps": 1150,
         "max_tokens": 1024,
         "schedule": "cooldown",
