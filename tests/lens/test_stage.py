@@ -23,7 +23,8 @@ from stage_fixture import Shape, make_look, softmax
 STAGE = Path(regard.lens.__file__).parent / "stage"
 N_STOPS = 15
 PAGE = """<!doctype html><html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<link rel="icon" href="data:,"><link rel="stylesheet" href="/stage/stage.css"></head>
+<link rel="icon" href="data:,"><link rel="stylesheet" href="/stage/colours.css">
+<link rel="stylesheet" href="/stage/stage.css"></head>
 <body><div id="stage"></div><div id="wall"></div><script type="module" src="/main.js"></script></body></html>"""
 MAIN = """import { Stage } from "./stage/stage.js";
 import { Wall } from "./stage/wall.js";

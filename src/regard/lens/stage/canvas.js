@@ -20,7 +20,7 @@ function watch() {
   new MutationObserver(repaintAll).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
 }
 
-/** A colour of stage.css as [r, g, b]. */
+/** A colour of colours.css as [r, g, b]. */
 export function colourOf(element, name) {
   const text = getComputedStyle(element).getPropertyValue(`--${name}`).trim();
   const full = text.length === 4 ? [...text.slice(1)].map((digit) => digit + digit).join("") : text.slice(1);
