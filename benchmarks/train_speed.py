@@ -93,8 +93,9 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     from regard.data import Batch
     from regard.models import Transformer, TransformerConfig
     from regard.training import TrainingConfig, keep_freed_memory
-    from regard.training.loop import Training, adam, take_step
+    from regard.training.loop import Training, take_step
     from regard.training.objectives import cross_entropy
+    from regard.training.optimizers import make_optimizer
 
     shape = json.loads(shape_file.read_text())
     keep_freed_memory()
@@ -108,7 +109,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
         batches.append(Batch(src, tgt_in, out, int((out != 0).sum()), np.arange(len(src))))
     config = TrainingConfig(clip=1.0)
     model = Transformer(TransformerConfig(**shape), n_symbols, n_symbols).train()
-    optimizer = adam(config, model)
+    optimizer = make_optimizer(config, model)
     for group in optimizer.param_groups:
         group["lr"] = 1e-4
     stream = StreamSettings(max_tokens=MAX_TOKENS, seed=1, pad_id=0, bos_id=2, eos_id=3)

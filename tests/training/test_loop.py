@@ -73,16 +73,20 @@ def first_update(training: Training) -> list[Batch]:
     return next(updates(training.store, training.stream, Cursor()))[0]
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
 @pytest.mark.parametrize("stops", [(5,), (3, 7, 8, 21), (1, 2, 23)])
-def test_an_interrupted_run_is_bit_equal_to_an_uninterrupted_one(make_training: Maker, stops: tuple[int, ...]) -> None:
-    whole = make_training("whole", **EVERYTHING)
+def test_an_interrupted_run_is_bit_equal_to_an_uninterrupted_one(
+    make_training: Maker, stops: tuple[int, ...], optimizer: str
+) -> None:
+    whole = make_training("whole", optimizer=optimizer, **EVERYTHING)
     uninterrupted = run(whole)
     for step in stops:
-        run_until(make_training("parts", **EVERYTHING), step)
-    parts = make_training("parts", **EVERYTHING)
+        run_until(make_training("parts", optimizer=optimizer, **EVERYTHING), step)
+    parts = make_training("parts", optimizer=optimizer, **EVERYTHING)
     events = run(parts)
     assert events.of("resume")[0]["step"] == stops[-1]
     assert_bit_equal(everything_learned(parts), everything_learned(whole))
+    assert any("momentum/" in name for name in everything_learned(parts)) == (optimizer == "muon")
     assert parts.checkpoints.steps() == whole.checkpoints.steps()
     assert events.of("validation")[-1] == uninterrupted.of("validation")[-1]
 

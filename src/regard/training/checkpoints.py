@@ -235,8 +235,11 @@ def load_optimizer_tensors(optimizer: Optimizer, model: nn.Module, tensors: Mapp
             # laid out in memory as the parameter is: fused Adam walks through both side by side, whatever their strides
             tensor = torch.empty_like(parameter, requires_grad=False).copy_(tensor)
         state.setdefault(index, {})[key] = tensor
-    if len({frozenset(remembered) for remembered in state.values()}) > 1:
-        raise ArtifactError("the optimiser's state is incomplete: it has less for some parameters than for others")
+    first = 0
+    for group in optimizer.param_groups:
+        numbers = range(first, first := first + len(group["params"]))
+        if len({frozenset(state[number]) for number in numbers if number in state}) > 1:
+            raise ArtifactError("the optimiser's state is incomplete: it has less for some parameters than for others")
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

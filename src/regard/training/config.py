@@ -22,6 +22,8 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid"):
     rate: float | None = Field(default=None, gt=0)  # at its highest; unset: what the paper's formula gives
     warmup: int = Field(default=4000, ge=1)  # steps
     cooldown: float = Field(default=0.6, gt=0, le=1)  # share of the steps, at the end, that "cooldown" falls over
+    optimizer: Literal["adam", "muon"] = "adam"  # "muon": orthogonal steps for the matrices, Adam for the rest
+    momentum: float = Field(default=0.95, ge=0, lt=1)  # of Muon
     beta1: float = Field(default=0.9, ge=0, lt=1)
     beta2: float = Field(default=0.98, ge=0, lt=1)
     epsilon: float = Field(default=1e-9, gt=0)

@@ -19,6 +19,7 @@ from regard.training.averaging import EMA
 from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
 from regard.training.config import TrainingConfig
 from regard.training.objectives import Objective, cross_entropy, r_drop
+from regard.training.optimizers import make_optimizer
 from regard.training.schedule import rate
 from regard.training.stop import Stop
 from regard.training.validation import Translate, Validation, validate
@@ -92,17 +93,11 @@ def set_up(
         device=device,
         checkpoints=checkpoints,
         identity=identity,
-        optimizer=adam(config, model),
+        optimizer=make_optimizer(config, model),
         ema=EMA(model, config.ema) if config.ema is not None else None,
         objective=r_drop(config.smoothing, config.r_drop) if config.r_drop else cross_entropy(config.smoothing),
         translate=translate,
     )
-
-
-def adam(config: TrainingConfig, model: nn.Module) -> torch.optim.Optimizer:
-    """Section 5.3. The rate is set before every step."""
-    betas = (config.beta1, config.beta2)
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon, fused=True)
 
 
 def fit(training: Training, report: Report, stop: Stop, spent_seconds: float = 0.0) -> Progress:
