@@ -28,13 +28,13 @@ def test_any_lines_in_the_same_number_out_and_blank_stays_blank(translator: Tran
 
 def test_the_model_is_not_called_for_blank_lines(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    real = translator.engine.translate
+    real = translator.engine.begin
 
     def count(sources, *rest, **more):  # type: ignore[no-untyped-def]
         asked.extend(map(len, sources))
         return real(sources, *rest, **more)
 
-    monkeypatch.setattr(translator.engine, "translate", count)
+    monkeypatch.setattr(translator.engine, "begin", count)
     translator.translate(["", " \u2003\u00a0 ", "\t", "one two"], options=GREEDY)
     assert len(asked) == 1
 

@@ -63,21 +63,35 @@ class Stream:
         self._job = job
         self._sink: _Sink = _Pipe() if job.out is None else _File(job.out, resume, _identity(job, identity))
 
-    def run(self, render: Callable[[list[str]], str], notes: Notes) -> None:
-        """Every window of lines through `render`, which gives the output for them."""
+    def run(self, begin: Callable[[list[str]], Callable[[], str]], notes: Notes) -> None:
+        """Every window of lines through `begin`; what that returns waits for the output for them."""
         from regard.cli.translate_progress import progress
 
         read = ReadNotes()
         with self._sink as sink, progress(self._job.source, sink.n_lines) as show:
-            for window in _windows(self._job.source or _STDIN, sink.n_lines, read):
-                sink.write(render(window).encode("utf-8", "replace"), len(window))
-                show(len(window))
+            for n_lines, output in _one_ahead(_windows(self._job.source or _STDIN, sink.n_lines, read), begin):
+                sink.write(output.encode("utf-8", "replace"), n_lines)
+                show(n_lines)
             sink.finish()
         notes.note(self._job.name, read)
 
 
+def _one_ahead(
+    windows: Iterator[list[str]], begin: Callable[[list[str]], Callable[[], str]]
+) -> Iterator[tuple[int, str]]:
+    """Each window's size and output, in order; the next window is begun before the output of one is waited for."""
+    begun: tuple[int, Callable[[], str]] | None = None
+    for window in windows:
+        following = (len(window), begin(window)) if window else None
+        if begun is not None:
+            yield begun[0], begun[1]()
+        begun = following
+    if begun is not None:
+        yield begun[0], begun[1]()
+
+
 def _windows(path: Path, skip: int, notes: ReadNotes) -> Iterator[list[str]]:
-    """Lines behind the first `skip`, as many at a time as are there and fit."""
+    """Lines behind the first `skip`, as many at a time as are there and fit; an empty window when no more come."""
     queue: Queue[str | BaseException | None] = Queue(maxsize=WINDOW_LINES)
 
     def read() -> None:
@@ -94,17 +108,21 @@ def _windows(path: Path, skip: int, notes: ReadNotes) -> Iterator[list[str]]:
             return
     window: list[str] = []
     n_characters = 0
+    idle = True  # whether everything that was given out has been answered
     while True:
         try:
-            item = _taken(queue.get(timeout=IDLE_SECONDS) if window else queue.get())
+            item = _taken(queue.get(timeout=None if idle else IDLE_SECONDS))
         except Empty:
             item = None  # nobody adds to this window for now
+        idle = item is None
         if isinstance(item, str):
             window.append(item)
             n_characters += len(item)
         if window and (not isinstance(item, str) or len(window) == WINDOW_LINES or n_characters > WINDOW_CHARACTERS):
             yield window
             window, n_characters = [], 0
+        if idle:
+            yield []
         if isinstance(item, _End):
             return
 

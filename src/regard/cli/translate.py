@@ -55,7 +55,7 @@ def translate(
     with Translator.load(run, engine=engine, precision=precision, threads=threads) as translator:
         for job in jobs:
             Stream(job, resume=resume, identity=shape.identity(translator)).run(
-                lambda lines: shape.render(translator, lines, audit), audit
+                lambda lines: shape.begin(translator, lines, audit), audit
             )
     for line in audit.lines():
         sys.stderr.write(line + "\n")

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from regard.decoding.records import DecodingOptions
@@ -61,16 +62,21 @@ class Form:
         """Changes when the output would."""
         return json.dumps([self.name, repr(self.options), self.prefix, self.target, translator.described.digest])
 
-    def render(self, translator: Translator, lines: list[str], audit: Audit) -> str:
-        """The output for some lines; each ends with LF."""
+    def begin(self, translator: Translator, lines: list[str], audit: Audit) -> Callable[[], str]:
+        """Give some lines to the engine; what is returned gives the output for them, each line ending with LF."""
         prefixes = [self.prefix] * len(lines) if self.prefix is not None else None
-        done = translator.translate(
+        translated = translator.begin(
             lines, options=self.options, prefixes=prefixes, target=self.target, details=self.name == "jsonl"
         )
-        for translation in done:
-            audit.see(translation)
         write = {"text": _text, "tsv": _tsv, "jsonl": _jsonl}[self.name]
-        return "".join(write(source, translation) for source, translation in zip(lines, done, strict=True))
+
+        def written() -> str:
+            done = translated()
+            for translation in done:
+                audit.see(translation)
+            return "".join(write(source, translation) for source, translation in zip(lines, done, strict=True))
+
+        return written
 
 
 def _text(source: str, translation: Translation) -> str:

@@ -20,8 +20,9 @@ How CTranslate2 searches (its `decoding.cc`), as far as another search has to kn
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from threading import Lock
@@ -31,31 +32,20 @@ import ctranslate2
 
 from regard.decoding.penalties import gnmt
 from regard.decoding.records import DecodingOptions, Hypothesis, check_options
+from regard.engines.ctranslate2_batches import Job, batches_of, of_one_limit
 from regard.engines.model_file import check_converted
+from regard.engines.protocol import Found, Ids
 from regard.errors import ArtifactError, DataError
 from regard.text.vocabulary import EOS_ID
 
-Ids = Sequence[int]
 ComputeType = Literal["int8", "float32"]
 
-TOKENS_PER_BATCH = 512  # of the source, padding included
-SENTENCES_PER_BATCH = 64
 _SMALLEST_BETA = 1e-9  # in float32, length to this power is 1
 _IMPOSSIBLE = -1e9  # CTranslate2 fills up with hypotheses of about -1e10 where there are not enough
 _END = str(EOS_ID)
 _AGAIN = "copy the model again from where it was made"
 
 _seeding = Lock()  # CTranslate2 has one seed for the whole process
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One sentence: its place in the list that was given, and the most symbols that it may become."""
-
-    place: int
-    source: Ids
-    prefix: Ids
-    limit: int
 
 
 @dataclass(frozen=True)
@@ -68,6 +58,15 @@ class _Found:
 
     def score(self, alpha: float) -> float:
         return self.total / gnmt(len(self.ids) + self.ended, alpha)
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A batch that the workers have, and what will be its results."""
+
+    batch: list[Job]
+    beta: float
+    results: list[Any]
 
 
 class CTranslate2Engine:
@@ -92,25 +91,41 @@ class CTranslate2Engine:
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> list[list[Hypothesis]]:
+    ) -> Found:
         """For each source (ids without end symbol), its `n_best` hypotheses, best first.
 
         `with_attention` fills in the weights of the model's alignment head over the source without its end symbol; a
         model that names no such head leaves them out. It also fills in `log_probs`, which cost a second pass: they are
         empty otherwise. An empty source stays empty.
         """
+        return self.begin(sources, options, prefixes, with_attention)()
+
+    def begin(
+        self,
+        sources: Sequence[Ids],
+        options: DecodingOptions,
+        prefixes: Sequence[Ids] | None = None,
+        with_attention: bool = False,
+    ) -> Callable[[], Found]:
+        """The workers go to work; what is returned waits for them. Only sampling does everything at the end."""
         check_options(options)
         jobs = self._jobs(sources, options, prefixes)
         waiting = [job for job in jobs if job.source]
-        answers = self._sample(waiting, options) if options.sampling is not None else self._search(waiting, options)
-        found = {job.place: _ranked(some, options) for job, some in answers}
-        for job in jobs:
-            if not job.source:
-                found[job.place] = [_Found(tuple(job.prefix), True, 0.0)]
-        ordered = [found[job.place] for job in jobs]
-        if with_attention or prefixes is not None or _constrains(options):
-            return self._looked_into(sources, ordered, options, with_attention)
-        return [[Hypothesis(one.ids, (), one.score(options.length_penalty)) for one in some] for some in ordered]
+        if options.sampling is not None:
+            answers = partial(self._sample, waiting, options)
+        else:
+            running = self._start(self._translator, batches_of(waiting, self._n_workers), options)
+            answers = partial(self._search, running, options)
+        looks = with_attention or prefixes is not None or _constrains(options)
+
+        def found() -> Found:
+            ordered = _in_order(jobs, answers(), options)
+            if looks:
+                return self._looked_into(sources, ordered, options, with_attention)
+            alpha = options.length_penalty
+            return [[Hypothesis(one.ids, (), one.score(alpha)) for one in some] for some in ordered]
+
+        return found
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
         """The given targets as hypotheses, scored with the default length penalty: forced decoding."""
@@ -134,18 +149,19 @@ class CTranslate2Engine:
                 compute_type=self._compute_type,
                 inter_threads=n_workers,
                 intra_threads=1,
+                max_queued_batches=-1,  # whoever begins a translation does not wait
             )
         except (RuntimeError, ValueError) as error:
             raise ArtifactError(f"{self._directory} is not a CTranslate2 model: {error}", hint=_AGAIN) from error
 
-    def _jobs(self, sources: Sequence[Ids], options: DecodingOptions, prefixes: Sequence[Ids] | None) -> list[_Job]:
+    def _jobs(self, sources: Sequence[Ids], options: DecodingOptions, prefixes: Sequence[Ids] | None) -> list[Job]:
         forced = prefixes if prefixes is not None else [()] * len(sources)
         self._require_known(sources, 0)
         self._require_known(forced, 1)
         jobs = []
         for place, (source, prefix) in enumerate(zip(sources, forced, strict=True)):
             limit = max(len(source) + options.extra_length, len(prefix) + 1)  # the end symbol counts
-            jobs.append(_Job(place, source, prefix, min(limit, self.max_positions - 1)))  # begin has a position too
+            jobs.append(Job(place, source, prefix, min(limit, self.max_positions - 1)))  # begin has a position too
         return jobs
 
     def _require_known(self, sequences: Sequence[Ids], side: int) -> None:
@@ -159,20 +175,19 @@ class CTranslate2Engine:
             if len(ids) and not (min(ids) >= 0 and max(ids) < n_symbols):
                 raise ValueError(f"an id is outside the vocabulary of {n_symbols}")
 
-    def _search(self, jobs: list[_Job], options: DecodingOptions) -> list[_Answer]:
+    def _search(self, running: list[_Running], options: DecodingOptions) -> list[_Answer]:
         """A batch has one limit, that of its longest source: a sentence that reached its own goes again with that."""
         done, again = [], []
-        batches = _batches(jobs, self._n_workers)
-        for batch, answers in self._run(self._translator, batches, options):
+        for batch, answers in _answered(running):
             limit = max(job.limit for job in batch)
             for job, found in answers:
                 cut = job.limit < limit and max(len(one.ids) + one.ended for one in found) >= job.limit
                 again.append(job) if cut else done.append((job, found))
-        for _, answers in self._run(self._translator, _of_one_limit(again, self._n_workers), options):
+        for _, answers in _answered(self._start(self._translator, of_one_limit(again, self._n_workers), options)):
             done += answers
         return done
 
-    def _sample(self, jobs: list[_Job], options: DecodingOptions) -> list[_Answer]:
+    def _sample(self, jobs: list[Job], options: DecodingOptions) -> list[_Answer]:
         """Draw translations: the same ones for the same list and seed.
 
         A thread of CTranslate2 takes the seed once, when it first draws, so each call has one new thread of its own.
@@ -180,30 +195,26 @@ class CTranslate2Engine:
         assert options.sampling is not None
         with _seeding:
             ctranslate2.set_random_seed(options.sampling.seed)
-            answered = self._run(self._load(1), _of_one_limit(jobs, 1), options)
-            return [answer for _, answers in answered for answer in answers]
+            running = self._start(self._load(1), of_one_limit(jobs, 1), options)
+            return [answer for _, answers in _answered(running) for answer in answers]
 
-    def _run(
-        self, translator: Any, batches: list[list[_Job]], options: DecodingOptions
-    ) -> Iterator[tuple[list[_Job], list[_Answer]]]:
-        """All batches at once to the workers; the answers come in the order of the batches."""
+    def _start(self, translator: Any, batches: list[list[Job]], options: DecodingOptions) -> list[_Running]:
+        """All batches at once to the workers."""
         settings = _settings(options, self._n_symbols[1])
-        betas = [_beta(options.length_penalty, max(len(job.source) for job in batch)) for batch in batches]
-        waiting = []
-        for batch, beta in zip(batches, betas, strict=True):
+        running = []
+        for batch in batches:
             limit = max(job.limit for job in batch)
-            waiting.append(
-                translator.translate_batch(
-                    self._tokens((job.source for job in batch), end=True),
-                    self._tokens(job.prefix for job in batch) if batch[0].prefix else None,
-                    max_decoding_length=limit,
-                    min_decoding_length=min(options.min_length, limit),
-                    length_penalty=beta,
-                    **settings,
-                )
+            beta = _beta(options.length_penalty, max(len(job.source) for job in batch))
+            results = translator.translate_batch(
+                self._tokens((job.source for job in batch), end=True),
+                self._tokens(job.prefix for job in batch) if batch[0].prefix else None,
+                max_decoding_length=limit,
+                min_decoding_length=min(options.min_length, limit),
+                length_penalty=beta,
+                **settings,
             )
-        for batch, beta, results in zip(batches, betas, waiting, strict=True):
-            yield batch, [(job, _found(one.result(), beta)) for job, one in zip(batch, results, strict=True)]
+            running.append(_Running(batch, beta, results))
+        return running
 
     def _looked_into(
         self, sources: Sequence[Ids], found: list[list[_Found]], options: DecodingOptions, with_attention: bool
@@ -228,8 +239,8 @@ class CTranslate2Engine:
     def _attention(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[tuple[tuple[float, ...], ...]]:
         """The alignment head's weights at the steps that give each target symbol."""
         done: list[tuple[tuple[float, ...], ...]] = [()] * len(targets)
-        jobs = [_Job(i, source, target, 0) for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
-        batches = _batches([job for job in jobs if job.source and job.prefix], self._n_workers)
+        jobs = [Job(i, source, target, 0) for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
+        batches = batches_of([job for job in jobs if job.source and job.prefix], self._n_workers)
         waiting = [
             self._translator.translate_batch(
                 self._tokens((job.source for job in batch), end=True),
@@ -250,8 +261,8 @@ class CTranslate2Engine:
 
     def _log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[tuple[float, ...]]:
         """Of every target symbol, and of the end behind them."""
-        jobs = [_Job(i, source, target, 0) for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
-        batches = _batches(sorted(jobs, key=lambda job: len(job.prefix)), self._n_workers)
+        jobs = [Job(i, source, target, 0) for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
+        batches = batches_of(sorted(jobs, key=lambda job: len(job.prefix)), self._n_workers)
         waiting = [
             self._translator.score_batch(
                 self._tokens((job.source for job in batch), end=True),
@@ -273,7 +284,7 @@ class CTranslate2Engine:
         return [[names[i] for i in ids] + last for ids in sequences]
 
 
-_Answer = tuple[_Job, list[_Found]]
+_Answer = tuple[Job, list[_Found]]
 
 
 def _settings(options: DecodingOptions, n_symbols: int) -> dict[str, Any]:
@@ -313,6 +324,18 @@ def _found(result: Any, beta: float) -> list[_Found]:
     return [one for one in done if one.total > _IMPOSSIBLE] or done[:1]
 
 
+def _answered(running: list[_Running]) -> Iterator[tuple[list[Job], list[_Answer]]]:
+    """Each batch with its answers, as soon as they are there."""
+    for one in running:
+        yield one.batch, [(job, _found(r.result(), one.beta)) for job, r in zip(one.batch, one.results, strict=True)]
+
+
+def _in_order(jobs: list[Job], answers: list[_Answer], options: DecodingOptions) -> list[list[_Found]]:
+    """As the sources came; an empty one stays empty."""
+    found = {job.place: _ranked(some, options) for job, some in answers}
+    return [found.get(job.place) or [_Found(tuple(job.prefix), True, 0.0)] for job in jobs]
+
+
 def _ranked(found: list[_Found], options: DecodingOptions) -> list[_Found]:
     return sorted(found, key=lambda one: -one.score(options.length_penalty))[: options.n_best]
 
@@ -320,23 +343,3 @@ def _ranked(found: list[_Found], options: DecodingOptions) -> list[_Found]:
 def _constrains(options: DecodingOptions) -> bool:
     """Whether the probabilities of the search are others than the model's."""
     return bool(options.min_length or options.no_repeat_ngram or options.banned or options.sampling)
-
-
-def _batches(jobs: Sequence[_Job], n_workers: int) -> list[list[_Job]]:
-    """Sources of like length together, the longest first; forced prefixes apart; work for every worker."""
-    most = min(SENTENCES_PER_BATCH, max(1, -(-len(jobs) // n_workers)))
-    batches: list[list[_Job]] = []
-    for job in sorted(jobs, key=lambda job: (not job.prefix, -len(job.source))):
-        batch = batches[-1] if batches else []
-        full = len(batch) == most or (len(batch) + 1) * (len(batch[0].source) + 1) > TOKENS_PER_BATCH if batch else True
-        if full or bool(batch[0].prefix) != bool(job.prefix):
-            batches.append([job])
-        else:
-            batch.append(job)
-    return batches
-
-
-def _of_one_limit(jobs: Sequence[_Job], n_workers: int) -> list[list[_Job]]:
-    limits = sorted({job.limit for job in jobs}, reverse=True)
-    alike = [[job for job in jobs if job.limit == limit] for limit in limits]
-    return [batch for group in alike for batch in _batches(group, n_workers)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from regard.decoding import DecodingOptions, Hypothesis
 
 Ids = Sequence[int]
+Found = list[list[Hypothesis]]  # for each source its hypotheses, best first
 
 
 class Engine(Protocol):
@@ -21,11 +22,24 @@ class Engine(Protocol):
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> list[list[Hypothesis]]:
+    ) -> Found:
         """For each source (ids without end symbol), its `n_best` hypotheses, best first.
 
         `prefixes` are ids that the translations must begin with (they are part of the result).
         `with_attention` fills in `Hypothesis.attention` from the model's alignment head.
+        """
+        ...
+
+    def begin(
+        self,
+        sources: Sequence[Ids],
+        options: DecodingOptions,
+        prefixes: Sequence[Ids] | None = None,
+        with_attention: bool = False,
+    ) -> Callable[[], Found]:
+        """As `translate`, but an engine with threads of its own goes to work and returns at once.
+
+        What is returned waits for the end of it and gives what was found.
         """
         ...
 

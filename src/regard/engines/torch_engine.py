@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -24,7 +25,7 @@ from regard.decoding import (
     ensemble_state,
     score,
 )
-from regard.engines.protocol import Ids
+from regard.engines.protocol import Found, Ids
 from regard.errors import ArtifactError, DataError, RecipeError
 from regard.nn import Trace
 
@@ -70,7 +71,7 @@ class TorchEngine:
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> list[list[Hypothesis]]:
+    ) -> Found:
         """For each source (ids without end symbol), its `n_best` hypotheses, best first.
 
         `with_attention` fills in the weights of the model's alignment head over the source without its end symbol;
@@ -96,6 +97,16 @@ class TorchEngine:
             return self._with_attention(chosen, found) if with_attention else found
 
         return self._in_batches(sources, run, n_rows)
+
+    def begin(
+        self,
+        sources: Sequence[Ids],
+        options: DecodingOptions,
+        prefixes: Sequence[Ids] | None = None,
+        with_attention: bool = False,
+    ) -> Callable[[], Found]:
+        """torch computes in the thread that asks: nothing begins before the answer is waited for."""
+        return partial(self.translate, sources, options, prefixes, with_attention)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
         """The given targets as hypotheses: forced decoding, ranked by the default length penalty."""

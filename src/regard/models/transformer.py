@@ -150,9 +150,9 @@ class DecoderLayer(nn.Module):
         grown: list[KeyValues] = []
 
         def look_back(x: Tensor) -> Tensor:
-            new = self.self_attention.keys_values(x)
+            q, new = self.self_attention.all_heads(x)
             grown.append(new if past is None else past.append(new))
-            return self.self_attention.attend(self.self_attention.queries(x), grown[0])
+            return self.self_attention.attend(q, grown[0])
 
         def look_across(x: Tensor) -> Tensor:
             beams = x.view(len(memory.k), -1, x.shape[-1])  # (B, n, D): a sentence's beams as its queries

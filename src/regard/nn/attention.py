@@ -104,11 +104,13 @@ class MultiHeadAttention(nn.Module):
         trace: Trace | None = None,
     ) -> Tensor:
         """(B, T, D) → (B, T, D); looks at `memory` (B, S, D), or at x itself."""
-        if memory is None:
-            q, k, v = self._heads(self.qkv(x), 3)
-        else:
-            q, (k, v) = self.queries(x), self.keys_values(memory)
-        return self.attend(q, KeyValues(k, v), visible, causal, trace)
+        q, looked_at = self.all_heads(x) if memory is None else (self.queries(x), self.keys_values(memory))
+        return self.attend(q, looked_at, visible, causal, trace)
+
+    def all_heads(self, x: Tensor) -> tuple[Tensor, KeyValues]:
+        """(B, T, D) → q, and k with v, each (B, H, T, K): in one product, for attention of x over itself."""
+        q, k, v = self._heads(self.qkv(x), 3)
+        return q, KeyValues(k, v)
 
     def queries(self, x: Tensor) -> Tensor:
         """(B, T, D) → (B, H, T, K)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -80,13 +80,33 @@ class Translator:
 
         `prefixes` are what the translations must begin with; `target` is the language, where the model has several.
         """
+        return self.begin(lines, options=options, prefixes=prefixes, target=target, details=details)()
+
+    def begin(
+        self,
+        lines: Sequence[str],
+        *,
+        options: DecodingOptions | None = None,
+        prefixes: Sequence[str] | None = None,
+        target: str | None = None,
+        details: bool = False,
+    ) -> Callable[[], list[Translation]]:
+        """As `translate`, but gives the engine its work and returns; call what is returned for the translations.
+
+        Whoever has many lines begins the next ones before asking for the last ones: the engine is never idle.
+        """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(f"{len(prefixes)} prefixes for {len(lines)} lines")
         waiting, sources, forced = self._parts(lines, prefixes, target)
-        found = self.engine.translate(
+        found = self.engine.begin(
             sources, options or DecodingOptions(), forced if prefixes is not None else None, with_attention=details
         )
-        return [self._joined(line, sources, found, details) for line in waiting]
+
+        def joined() -> list[Translation]:
+            hypotheses = found()
+            return [self._joined(line, sources, hypotheses, details) for line in waiting]
+
+        return joined
 
     def score(self, lines: Sequence[str], translations: Sequence[str], *, target: str | None = None) -> list[float]:
         """log p(translation | line) of given pairs, by forced decoding."""

@@ -79,7 +79,7 @@ def warnings_of(source: str, text: str, source_ids: Sequence[int], ids: Sequence
 
 def loops(ids: Sequence[int]) -> bool:
     """Whether some short sequence comes again and again without a break."""
-    for size in range(1, _LOOP_LONGEST + 1):
+    for size in range(1, min(_LOOP_LONGEST, len(ids) // _LOOP_TIMES) + 1):
         run = 0
         for place in range(size, len(ids)):
             run = run + 1 if ids[place] == ids[place - size] else 0
