@@ -218,11 +218,32 @@ def test_two_threads_share_what_waits() -> None:
     assert all(shout.batches for shout in shouts)
 
 
-@given(st.lists(st.integers(1, 600), min_size=1, max_size=120), st.integers(1, 3))
-def test_a_batch_has_the_oldest_fits_the_budget_and_repeats_nothing(sizes: list[int], n_free: int) -> None:
+def test_in_traffic_an_idle_translator_waits_for_its_share() -> None:
+    shouts = Shout(), Shout()
+    shouts[0].free.clear()
+
+    async def body(batcher: Batcher) -> None:
+        held_up = asyncio.create_task(
+            ask(batcher, "a", "b", "c")
+        )  # two are held up, one is not
+        await held(shouts[1])
+        batcher._wait_seconds = 60.0
+        one = asyncio.create_task(ask(batcher, "one"))
+        await asyncio.sleep(0.05)
+        assert shouts[1].batches == [["c"]]
+        await asyncio.gather(one, ask(batcher, "two"))  # with two running, two are a share
+        assert shouts[1].batches == [["c"], ["one", "two"]]
+        shouts[0].free.set()
+        await held_up
+
+    with_batcher(body, *shouts)
+
+
+@given(st.lists(st.integers(1, 600), min_size=1, max_size=120), st.integers(1, TEXTS_PER_BATCH))
+def test_a_batch_has_the_oldest_fits_the_budget_and_repeats_nothing(sizes: list[int], most: int) -> None:
     lines = [_Line(None, i, "", size, Wish(), 0.0) for i, size in enumerate(sizes)]  # type: ignore[arg-type]
-    chosen = _choose(lines, n_free)
-    assert lines[0] in chosen and len(set(chosen)) == len(chosen) <= TEXTS_PER_BATCH
+    chosen = _choose(lines, most)
+    assert lines[0] in chosen and len(set(chosen)) == len(chosen) <= most
     longest = max(line.n_tokens for line in chosen)
     assert len(chosen) == 1 or (longest + 1) * len(chosen) <= TOKENS_PER_BATCH
 

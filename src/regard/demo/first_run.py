@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from regard.artifact import load_model
 from regard.demo.pronouns import BestHead, find_head, glance, is_open
-from regard.demo.street import StreetPair, canonical, split, write
+from regard.demo.street import StreetCorpus, StreetPair, canonical, split, write
 from regard.durable import check_writable, is_held, remove_directory, write_file
 from regard.errors import ArtifactError, RunError
 from regard.recipe import Recipe, Watcher, read_recipe, require_run_directory, train
@@ -85,8 +86,14 @@ def street_text(out: Path, n_train: int) -> Path:
     check_writable(out, 0)
     text = out / "data" / "street"
     if not (text / "unseen.de").exists():  # the last file that is written
-        write(text, split(SEED, n_train=n_train))
+        write(text, _street(n_train))
     return text
+
+
+@lru_cache(1)
+def _street(n_train: int) -> StreetCorpus:
+    """Made up once: it is written down, and in the end it tells what the right answers were."""
+    return split(SEED, n_train=n_train)
 
 
 def _forget(out: Path) -> None:
@@ -110,7 +117,7 @@ def _told(out: Path) -> FirstRun | None:
 
 
 def _measured(out: Path) -> FirstRun:
-    corpus, famous, loaded = split(SEED, n_train=N_TRAIN), canonical(), load_model(out)
+    corpus, famous, loaded = _street(N_TRAIN), canonical(), load_model(out)
     with Translator.load(out) as translator:
         test, unseen = (measure(translator, pairs) for pairs in (corpus.test, corpus.unseen))
         done = translator.translate([pair.source for pair in famous])

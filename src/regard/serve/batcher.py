@@ -23,6 +23,7 @@ from regard.translator import Translation
 TOKENS_PER_BATCH = 512  # of the source
 TEXTS_PER_BATCH = 32
 _THREADS_EACH = 2
+_PATIENCE_IN_TRAFFIC = 5  # times the usual wait: who was just answered may soon ask again
 _CLOSE_SECONDS = 2.0
 _SLOWEST = 100.0  # tokens a second; an engine that needs longer is stuck
 
@@ -219,6 +220,7 @@ class Batcher:
     def _wake(self) -> None:
         """Start batches while a translator is idle and enough is waiting, or something has waited long enough.
 
+        Enough is a translator's share of all that is there: two small batches take longer than one of twice the size.
         A translator that is busy is given its next batch already when that is a full one.
         """
         while self._waiting and not self._failed:
@@ -226,15 +228,16 @@ class Batcher:
             free = sorted((busy.count(one), number, thread) for number, (thread, one) in self._free())
             if not free:
                 return
-            n_idle = sum(one not in busy for one in self._translators)
             lines = min(self._waiting.values(), key=lambda queue: next(iter(queue)).since)
-            due = next(iter(lines)).since + self._wait_seconds
-            if len(lines) < TEXTS_PER_BATCH and not n_idle:
+            n_running = sum(map(len, self._running.values()))
+            share = min(TEXTS_PER_BATCH, -(-(self.n_waiting + n_running) // len(self._translators)))
+            due = next(iter(lines)).since + self._wait_seconds * (_PATIENCE_IN_TRAFFIC if busy else 1)
+            if len(lines) < TEXTS_PER_BATCH and all(one in busy for one in self._translators):
                 return
-            if len(lines) < TEXTS_PER_BATCH and monotonic() < due:
+            if len(lines) < (share if busy else TEXTS_PER_BATCH) and monotonic() < due:
                 self._wake_at(due)
                 return
-            self._begin(free[0][2], _choose(list(lines), max(1, n_idle)))
+            self._begin(free[0][2], _choose(list(lines), share))
 
     def _free(self) -> Iterator[tuple[int, tuple[WorkThread, Translates]]]:
         return ((number, item) for number, item in enumerate(self._threads.items()) if item[0] not in self._running)
@@ -274,12 +277,8 @@ def _work(n_tokens: int, beam: int) -> float:
     return n_tokens * max(1.0, beam / 4)
 
 
-def _choose(lines: list[_Line], n_idle: int) -> list[_Line]:
-    """A batch around the one that has waited longest: of like length, so that little is padded.
-
-    When few wait and several translators are idle, each gets its share.
-    """
-    most = min(TEXTS_PER_BATCH, -(-len(lines) // n_idle))
+def _choose(lines: list[_Line], most: int) -> list[_Line]:
+    """A batch around the one that has waited longest: of like length, so that little is padded."""
     if len(lines) > most:
         first = lines[0]
         lines = sorted(lines, key=lambda line: (line is not first, abs(line.n_tokens - first.n_tokens)))
