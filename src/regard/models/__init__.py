@@ -1,4 +1,4 @@
-"""One file an architecture. To add one: a file, a line in MODELS, a recipe."""
+"""One file an architecture. CONTRIBUTING.md says what else to add with one."""
 
 from regard.models.protocols import Memory, State, TranslationModel
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig

@@ -93,8 +93,8 @@ class Checkpoints:
     def resume(self, expected: Mapping[str, Any]) -> tuple[Checkpoint | None, list[Skipped]]:
         """The newest verified checkpoint whose state agrees with `expected`, and the newer ones that were skipped.
 
-        `expected` is what makes it this run, as `{"recipe": hash, "corpus": fingerprint}`. Where there are checkpoints
-        but none can be used, a RunError says why: a run never starts again from nothing by itself.
+        `expected` is what makes it this run, as `{"recipe": digest}`. Where there are checkpoints but none can be used,
+        a RunError says why: a run never starts again from nothing by itself.
         """
         if os.path.lexists(self.directory) and not self.directory.is_dir():
             raise RunError(f"{self.directory} is not a directory", hint="move it away, or mend the link that it is")

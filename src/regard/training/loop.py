@@ -65,7 +65,7 @@ class Training:
     validation: TokenStore
     device: torch.device
     checkpoints: Checkpoints
-    identity: dict[str, str]  # of the recipe and the corpus: a checkpoint of another is refused
+    identity: dict[str, str]  # of the recipe, which knows the corpus's fingerprint: a checkpoint of another is refused
     optimizer: torch.optim.Optimizer
     ema: EMA | None
     objective: Objective
@@ -143,7 +143,10 @@ def take_step(training: Training, update: list[Batch], step: int) -> dict[str, A
 
 
 def time_steps(training: Training, n_steps: int) -> float:
-    """Seconds a step takes here, the median of some trial steps; leaves the weights changed."""
+    """Seconds a step takes here, the median of some trial steps; no rate is set, so the weights stay as they are.
+
+    The optimiser's own state does change.
+    """
     seconds = []
     for number, (update, _) in enumerate(updates(training.store, training.stream, Cursor()), start=1):
         started_at = perf_counter()
