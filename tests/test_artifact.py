@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard.artifact import load_model, save_model
+from regard.artifact import load_model, max_length, save_model
 from regard.errors import ArtifactError
 from regard.models import MODELS, Transformer, TransformerConfig, named_weights
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
@@ -367,3 +367,31 @@ def test_two_vocabularies_for_one_shared_matrix_are_refused(saved: Path) -> None
     (saved / "target.model").write_bytes(make_tokenizer("das Tier ging", 280).to_bytes())
     reseal(saved)
     refused(saved)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_loading_a_model_leaves_the_callers_randomness_alone(
+    tmp_path: Path, joint: TokenizerPair, positions: str
+) -> None:
+    save(tmp_path / "model", joint, CONFIG.model_copy(update={"positions": positions}))
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    load_model(tmp_path / "model")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("facts", "model", "longest"),
+    [
+        ({"max_length": 40}, {"positions": "sinusoidal", "max_positions": 16}, 40),
+        ({"max_length": 40}, {"positions": "learned", "max_positions": 16}, 15),
+        ({"max_length": 10}, {"positions": "learned", "max_positions": 16}, 10),
+        ({}, {}, 256),
+        ({"max_length": "many"}, {"positions": "learned", "max_positions": "many"}, 256),
+        ({}, {"positions": "learned", "max_positions": 1}, 1),
+    ],
+)
+def test_a_text_is_as_long_as_was_trained_and_as_there_are_positions(
+    facts: dict[str, Any], model: dict[str, Any], longest: int
+) -> None:
+    assert max_length(facts, model) == longest

@@ -9,11 +9,14 @@ from threading import Thread
 import pytest
 
 from regard.cli import stream
-from regard.cli.stream import Job, Stream
+from regard.cli.stream import Job, Stream, _File, _identity, jobs_of
+from regard.errors import UserError
 from regard.text import ReadNotes
 
 
 class Quiet:
+    def start(self, name: str, n_lines: int) -> None: ...
+
     def note(self, name: str, notes: ReadNotes) -> None: ...
 
 
@@ -65,3 +68,102 @@ def test_a_full_window_is_answered_though_its_input_stays_open(tmp_path: Path, m
         assert answered == [["a", "b"]]
     reading.join(20)
     assert (tmp_path / "out").read_text() == "x\nx\n"
+
+
+def touched(directory: Path, *names: str) -> list[Path]:
+    paths = [directory / name for name in names]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("one\n")
+    return paths
+
+
+def test_into_a_directory_a_file_keeps_its_name_be_it_one_or_several(tmp_path: Path) -> None:
+    files, out = touched(tmp_path, "a.txt", "b.txt"), tmp_path / "out"
+    out.mkdir()
+    assert [job.out for job in jobs_of(files, out)] == [out / "a.txt", out / "b.txt"]
+    assert [job.out for job in jobs_of(files[:1], out)] == [out / "a.txt"]
+    assert [job.out for job in jobs_of(files[:1], tmp_path / "new.txt")] == [tmp_path / "new.txt"]
+    assert [job.out for job in jobs_of(files, None)] == [None, None]
+
+
+def test_no_output_is_written_over_an_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = touched(tmp_path, "a.txt", "b.txt")
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for given, out in ((files, Path()), (files[:1], tmp_path / "link"), (files[:1], Path("a.txt"))):
+        with pytest.raises(UserError, match=r"--out would write over the input .*a\.txt; hint: ") as raised:
+            jobs_of(given, out)
+        assert "\n" not in str(raised.value)
+
+
+def test_standard_input_is_not_written_over_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = touched(tmp_path, "a.txt")
+    (tmp_path / "stdin").symlink_to(source)
+    monkeypatch.setattr(stream, "_STDIN", tmp_path / "stdin")
+    with pytest.raises(UserError, match="over the input"):
+        jobs_of([], source)
+    assert [job.out for job in jobs_of([], tmp_path / "new.txt")] == [tmp_path / "new.txt"]
+
+
+def test_two_files_of_one_name_are_not_written_into_one(tmp_path: Path) -> None:
+    files = touched(tmp_path, "x/a.txt", "y/a.txt")
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UserError, match=r"x/a\.txt and .*y/a\.txt would both be written to .*out/a\.txt; hint: "):
+        jobs_of(files, tmp_path / "out")
+
+
+def test_standard_input_needs_a_file_to_go_to(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"is a directory: .*; hint: --out "):
+        jobs_of([], tmp_path)
+
+
+def half_done(tmp_path: Path, part: bytes | None) -> tuple[Path, Path]:
+    """A job of four lines of which the state says that two are done; and its part, whatever became of it."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.write_text("a\nb\nc\nd\n")
+    with _File(out, resume=False, identity=_identity(Job(source, out), "x")) as sink:
+        sink.write(b"A\nB\n", 2)
+    if part is None:
+        (tmp_path / ".out.part").unlink()
+    else:
+        (tmp_path / ".out.part").write_bytes(part)
+    return source, out
+
+
+@pytest.mark.parametrize(
+    ("part", "asked"),
+    [
+        (b"A\nB\n", ["c", "d"]),
+        (b"A\nB\nC", ["c", "d"]),  # killed in the middle of a window
+        (b"A\n", ["a", "b", "c", "d"]),
+        (b"", ["a", "b", "c", "d"]),
+        (None, ["a", "b", "c", "d"]),  # killed after the file took its place
+    ],
+)
+def test_going_on_never_fills_up_what_is_missing(tmp_path: Path, part: bytes | None, asked: list[str]) -> None:
+    source, out = half_done(tmp_path, part)
+    seen: list[str] = []
+
+    def begin(lines: list[str]) -> Callable[[], str]:
+        seen.extend(lines)
+        return lambda: "".join(f"{line.upper()}\n" for line in lines)
+
+    Stream(Job(source, out), resume=True, identity="x").run(begin, Quiet())
+    assert seen == asked
+    assert out.read_bytes() == b"A\nB\nC\nD\n"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_half_of_another_kind_is_not_gone_on_with(tmp_path: Path) -> None:
+    source, out = half_done(tmp_path, b"A\nB\n")
+    with pytest.raises(UserError, match="of another input, model or option"):
+        Stream(Job(source, out), resume=True, identity="y")
+    (tmp_path / ".out.part").unlink()
+    Stream(Job(source, out), resume=True, identity="y")  # without a half there is nothing to mix it with
+
+
+def test_starting_anew_forgets_how_far_an_older_half_was(tmp_path: Path) -> None:
+    source, out = half_done(tmp_path, b"A\nB\n")
+    with _File(out, resume=False, identity=_identity(Job(source, out), "x")):
+        assert not (tmp_path / ".out.part.json").exists()

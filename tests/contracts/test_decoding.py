@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from regard.decoding import DecodingOptions, Hypothesis, Sampling, decode, ensemble, ensemble_state, score
+from regard.decoding.penalties import gnmt
 
 Maker = Callable[..., nn.Module]
 BEGIN, END, PAD = 2, 3, 0
@@ -55,7 +56,11 @@ def test_scoring_an_output_gives_its_score(make_model: Maker, beam: int) -> None
     targets, state = [one.ids for one in found], started(model, SOURCES)
     given = score(model.step, state, targets, begin_id=BEGIN, end_id=END, length_penalty=0.6)
     for one, scored in zip(found, given, strict=True):
-        assert scored.log_probs[: len(one.log_probs)] == pytest.approx(one.log_probs, abs=1e-4)
+        n_symbols = len(one.log_probs)  # one less than scored where the search was cut off before the end symbol
+        assert scored.log_probs[:n_symbols] == pytest.approx(one.log_probs, abs=1e-4)
+        assert one.score == pytest.approx(sum(scored.log_probs[:n_symbols]) / gnmt(n_symbols, 0.6), abs=1e-4)
+        if n_symbols == len(scored.log_probs):
+            assert scored.score == pytest.approx(one.score, abs=1e-4)
 
 
 @torch.inference_mode()

@@ -43,6 +43,17 @@ def test_no_position_is_lost_or_repeated_where_the_table_ends(n: int) -> None:
     assert torch.equal(SinusoidalPositions(8)(2, first=n - 2), sinusoid(2, 8, first=n - 2))
 
 
+class Raced(SinusoidalPositions):
+    """Whatever table it gets, another thread puts a short one there right after."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, sinusoid(256, self.d_model) if name == "table" and hasattr(self, "table") else value)
+
+
+def test_a_table_that_another_thread_replaces_is_not_read_from() -> None:
+    assert torch.equal(Raced(8)(5, first=5000), sinusoid(5, 8, first=5000))
+
+
 def test_a_table_that_grew_under_validation_can_still_be_trained_with() -> None:
     positions = SinusoidalPositions(8)
     with torch.inference_mode():

@@ -184,3 +184,40 @@ def test_a_fault_of_the_validation_set_is_found_before_any_work(tmp_path: Path) 
     data = DataConfig.model_validate({"train": [train], "validation": [valid]})
     with pytest.raises(DataError, match=r"has 40 lines, .* has 1"):
         examine_all(data, lambda *_: None)
+
+
+def sources_by_front(made: Prepared) -> dict[int, set[str]]:
+    """The first symbol of a source → the texts that begin with it."""
+    found: dict[int, set[str]] = {}
+    for number in range(len(made.train)):
+        source, _ = made.train.pair(number)
+        found.setdefault(int(source[0]), set()).add(made.tokenizers.source.decode(source.tolist()))
+    return found
+
+
+def test_swapped_tags_make_another_store(tmp_path: Path) -> None:
+    pairs = reversed_digits(120, seed=1)
+    one, other = write(tmp_path, "a", pairs[:60]), write(tmp_path, "b", pairs[60:])
+    first = Prepared(tmp_path / "data", {"train": [one | {"tag": "de"}, other | {"tag": "fr"}]})
+    second = Prepared(tmp_path / "data", {"train": [one | {"tag": "fr"}, other | {"tag": "de"}]})
+    assert first.corpora.fingerprint == second.corpora.fingerprint
+    de, fr = (first.tokenizers.source.encode("", tag=tag)[0] for tag in ("de", "fr"))
+    before, after = sources_by_front(first), sources_by_front(second)
+    assert (after[de], after[fr]) == (before[fr], before[de])
+
+
+def test_a_corpus_that_becomes_the_validation_set_is_no_longer_trained_on(tmp_path: Path) -> None:
+    pairs = reversed_digits(120, seed=1)
+    parts = [write(tmp_path, name, pairs[start : start + 40]) for name, start in (("a", 0), ("b", 40), ("c", 80))]
+    data = {"train": parts[:2], "validation": parts[2:]}
+    Prepared(tmp_path / "data", data)
+    moved = Prepared(tmp_path / "data", {"train": parts[:1], "validation": parts[1:]})
+    assert texts(moved.train, moved.tokenizers) == pairs[:40]
+    assert texts(moved.validation, moved.tokenizers) == pairs[40:]
+    assert "making the vocabulary" in [stage for stage, *_ in moved.stages]
+
+
+def test_leaving_bad_lines_out_makes_another_store(tmp_path: Path) -> None:
+    data = DataConfig.model_validate({"train": [write(tmp_path, "a", reversed_digits(40, seed=1))], "held_out": 0.1})
+    keys = {Corpora.of(data.model_copy(update={"on_bad": on_bad}), seed=1).key for on_bad in ("raise", "skip")}
+    assert len(keys) == 2

@@ -42,6 +42,10 @@ def build(**sections: Any) -> Recipe:
         ({"training": {"steps": "abc"}}, "training.steps: Input should be a valid integer"),
         ({"model": {"d_model": 30, "n_heads": 4}}, "d_model (30) must be a multiple of n_heads (4)"),
         ({"text": {"joint": False}}, "text.joint = false needs model.tie = 'target' or 'none'"),
+        (
+            {"text": {"max_length": 64}, "model": {"positions": "learned", "max_positions": 64}},
+            "text.max_length = 64 needs model.max_positions = 65 or more",
+        ),
         ({"training": {"budget_seconds": 5}}, "budget_seconds needs schedule = 'cooldown'"),
         ({"data": {"train": [{"source": "a"}]}}, "a corpus is a source and a target file, or one TSV file"),
         ({"data": {"train": [{"tsv": "a", "weight": 0}]}}, "data.train.0.weight: Input should be greater than 0"),
@@ -54,6 +58,11 @@ def test_what_is_wrong_is_said_in_words(raw: dict[str, Any], message: str) -> No
         Recipe.build({"data": DATA} | raw)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_learned_positions_that_suffice_are_taken_and_waves_have_no_end() -> None:
+    assert build(text={"max_length": 64}, model={"positions": "learned", "max_positions": 65}).model.max_positions == 65
+    assert build(text={"max_length": 5_000}).text.max_length == 5_000
 
 
 def test_a_vocabulary_a_side_goes_with_matrices_of_their_own() -> None:

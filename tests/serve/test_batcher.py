@@ -223,9 +223,7 @@ def test_in_traffic_an_idle_translator_waits_for_its_share() -> None:
     shouts[0].free.clear()
 
     async def body(batcher: Batcher) -> None:
-        held_up = asyncio.create_task(
-            ask(batcher, "a", "b", "c")
-        )  # two are held up, one is not
+        held_up = asyncio.create_task(ask(batcher, "a", "b", "c"))  # two are held up, one is not
         await held(shouts[1])
         batcher._wait_seconds = 60.0
         one = asyncio.create_task(ask(batcher, "one"))

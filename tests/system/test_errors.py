@@ -102,7 +102,14 @@ def test_a_full_disk_is_refused_before_the_first_step(
     assert not (tmp_path / "run" / "journal.jsonl").exists()
 
 
-def test_fine_tuning_can_not_change_the_shape(inline: Inline, text: Any, arguments: Arguments) -> None:
+def test_fine_tuning_can_change_neither_the_shape_nor_the_vocabulary(
+    inline: Inline, text: Any, arguments: Arguments
+) -> None:
     assert inline(*arguments(text, "first", "training.steps=2")).returncode == 0
-    error = error_of(inline(*arguments(text, "second", "model.d_model=64", "--from", "first")))
-    assert error.startswith("error: model.d_model can not be 64: it is 32 in the model to start from; hint: ")
+    for setting, words in (
+        ("model.d_model=64", "model.d_model can not be 64: it is 32 in the model to start from; hint: "),
+        ("text.vocabulary=8000", "text.vocabulary can not be 8000: it is "),
+        ("text.kind=unigram", "text.kind can not be 'unigram': it is 'bpe' in the model to start from; hint: "),
+    ):
+        error = error_of(inline(*arguments(text, "second", setting, "--from", "first")))
+        assert error.startswith(f"error: {words}")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from regard.errors import ArtifactError, DataError
 from regard.text.normalise import normalise
 from regard.text.tokenizer import Tokenizer, TokenizerPair
-from regard.text.vocabulary import choose_vocab_size, train_tokenizer
+from regard.text.vocabulary import Kind, choose_vocab_size, train_tokenizer
 
 SYLLABLES = [
     "the",
@@ -194,3 +194,9 @@ def test_a_pair_is_joint_when_both_are_one() -> None:
     one, other = TOKENIZERS["bpe"], TOKENIZERS["unigram"]
     assert TokenizerPair(one, one).joint
     assert not TokenizerPair(one, other).joint
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_vocabulary_knows_how_it_was_made(kind: Kind) -> None:
+    lines = ["the animal did not cross the street", "one two three"] * 9
+    assert Tokenizer(train_tokenizer(lines, kind=kind)).kind == kind

@@ -13,7 +13,7 @@ from regard.data import Batch, Cursor, updates
 from regard.errors import RunError, TrainingStopped
 from regard.models import named_weights
 from regard.training import Stop, Training, Validation, average, fit, noam
-from regard.training.loop import take_step, validate_all
+from regard.training.loop import take_step, time_steps, validate_all
 from regard.training.objectives import Outcome, cross_entropy
 
 Maker = Callable[..., Training]
@@ -277,3 +277,12 @@ def rows_of(batch: Batch, rows: slice) -> Batch:
     tgt_out = batch.tgt_out[rows]
     n_tokens = int((tgt_out != 0).sum())
     return Batch(batch.src[rows], batch.tgt_in[rows], tgt_out, n_tokens, batch.indices[rows])
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_timing_some_steps_leaves_the_weights_as_they_are(make_training: Maker, optimizer: str) -> None:
+    training = make_training("a", optimizer=optimizer)
+    before = {name: tensor.clone() for name, tensor in named_weights(training.model).items()}
+    assert time_steps(training, 3) > 0
+    after = named_weights(training.model)
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())

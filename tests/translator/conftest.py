@@ -1,6 +1,7 @@
 """A small model with random weights: what it says is nonsense, but it has to say it line for line."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,13 +18,16 @@ TEXT = [
     "동물은 너무 피곤해서 길을 건너지 않았다 .",
     "one two three four five six seven eight nine ten",
 ]
+SHAPE: dict[str, Any] = {
+    "d_model": 32, "d_ff": 64, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 2, "norm": "pre",
+}  # fmt: skip
 
 
-def write_model(directory: Path, *, seed: int = 1, max_length: int = 24) -> Path:
+def write_model(directory: Path, *, seed: int = 1, max_length: int = 24, **shape: Any) -> Path:
     """A model directory of random weights, with its converted form."""
     tokenizer = Tokenizer(train_tokenizer(TEXT * 5, size=400))
     tokenizers = TokenizerPair(tokenizer, tokenizer)
-    config = TransformerConfig(d_model=32, d_ff=64, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, norm="pre")
+    config = TransformerConfig(**(SHAPE | shape))
     torch.manual_seed(seed)
     model = Transformer(config, tokenizer.size, tokenizer.size).eval()
     facts = {"max_length": max_length, "alignment_head": {"layer": 1, "head": 1}}

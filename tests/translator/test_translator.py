@@ -8,8 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.decoding.records import DecodingOptions, Sampling
+from regard.engines.load import EngineName
 from regard.errors import ArtifactError, UserError
 from regard.translator import Translator
+
+from .conftest import write_model
 
 GREEDY = DecodingOptions(beam=1, extra_length=4)
 LINES = ["the animal was too tired", "", "weil es zu müde war", "   ", "one two three", "동물은 너무 피곤해서"]
@@ -59,7 +62,7 @@ def test_details_are_probabilities_and_partners(translator: Translator) -> None:
     assert found.tokens and all(0 < token.probability <= 1 for token in found.tokens)
     n_source, n_target = 5, len(found.text.split())
     assert found.alignment
-    assert all(0 <= source < n_source and 0 <= target <= n_target for source, target in found.alignment)
+    assert all(0 <= source < n_source and 0 <= target < n_target for source, target in found.alignment)
 
 
 def test_alternatives_are_ranked(translator: Translator) -> None:
@@ -91,16 +94,20 @@ def test_a_long_line_is_split_at_its_sentences_and_joined(translator: Translator
 
 
 def test_a_megabyte_on_one_line_comes_out_as_one_line(translator: Translator) -> None:
-    (found,) = translator.translate(
-        ["x" * 20_000 + " the street." * 200], options=DecodingOptions(beam=1, extra_length=0)
-    )
-    assert found.n_parts > 100 and "\n" not in found.text
+    line = "x" * 2_000 + " one two three four five six seven eight nine ten ." * 20_500
+    assert len(line) > 1_000_000
+    (found,) = translator.translate([line], options=DecodingOptions(beam=1, extra_length=0))
+    assert found.n_parts > 20_000 and "\n" not in found.text
 
 
 def test_scoring_its_own_output_gives_its_probability(translator: Translator) -> None:
-    (found,) = translator.translate(["the animal was too tired"], options=GREEDY, details=True)
-    (scored,) = translator.score(["the animal was too tired"], [found.text])
-    assert scored <= 0
+    sources = [translator.described.tokenizers.source.encode(line) for line in LINES if line.strip()]
+    found = [some[0] for some in translator.engine.translate(sources, GREEDY, with_attention=True)]
+    scored = translator.engine.score(sources, [one.ids for one in found])
+    for one, forced in zip(found, scored, strict=True):
+        n_known = min(len(one.log_probs), len(forced.log_probs))  # cut at the limit, it has no end symbol
+        assert n_known >= len(one.ids) > 0
+        assert forced.log_probs[:n_known] == pytest.approx(one.log_probs[:n_known], abs=1e-3)
 
 
 def test_threads_can_share_a_translator(translator: Translator) -> None:
@@ -128,3 +135,11 @@ def test_the_fast_engine_loads_no_torch(model_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["ctranslate2", "False"]
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "torch"])
+def test_a_line_longer_than_the_learned_positions_is_split(tmp_path: Path, engine: EngineName) -> None:
+    write_model(tmp_path / "model", max_length=256, positions="learned", max_positions=16)
+    with Translator.load(tmp_path / "model", engine=engine, precision="float32", threads=1) as translator:
+        (found,) = translator.translate(["the animal was too tired " * 8], options=GREEDY)
+    assert found.n_parts > 1

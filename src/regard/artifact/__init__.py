@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.artifact.directory import Description as Description
     from regard.artifact.directory import describe as describe
+    from regard.artifact.directory import max_length as max_length
     from regard.artifact.directory import model_directory as model_directory
     from regard.artifact.model import LoadedModel as LoadedModel
     from regard.artifact.model import load_model as load_model
@@ -27,6 +28,7 @@ _HOME = {
     "LoadedModel": "model",
     "describe": "directory",
     "load_model": "model",
+    "max_length": "directory",
     "model_directory": "directory",
     "save_model": "model",
 }

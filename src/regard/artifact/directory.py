@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from regard.errors import ArtifactError
 from regard.text import Tokenizer, TokenizerPair
 
 FORMAT = 1
+DEFAULT_MAX_LENGTH = 256  # of a model that does not say
 AGAIN = "copy the model again from where it was made"
 
 _MAX_CONFIG_BYTES = 1_000_000
@@ -65,6 +67,18 @@ def describe(path: str | Path) -> Description:
     facts = facts if isinstance(facts, dict) else {}
     digest = hashlib.sha256(sums.encode()).hexdigest()
     return Description(directory, architecture, model, tokenizers, facts, frozenset(records), digest)
+
+
+def max_length(facts: Mapping[str, Any], model: Mapping[str, Any]) -> int:
+    """The most sub-words that a text may have, its begin or end symbol not counted; a longer one has to be split.
+
+    What the model was trained on; and learned positions have an end.
+    """
+    said, positions = facts.get("max_length"), model.get("max_positions")
+    longest = said if isinstance(said, int) and said > 0 else DEFAULT_MAX_LENGTH
+    if model.get("positions") == "learned" and isinstance(positions, int):
+        longest = min(longest, positions - 1)
+    return max(1, longest)
 
 
 def _read_tokenizers(directory: Path, files: frozenset[str]) -> TokenizerPair:

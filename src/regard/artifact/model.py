@@ -91,9 +91,9 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> LoadedMo
         raise ArtifactError(f"{file}: model.{where}: {first['msg']}", hint=AGAIN) from error
     tokenizers = described.tokenizers
     _require_shapes(weights, model_type, config, tokenizers)
+    values = _read_weights(weights)  # mapped, and known to be good before a model takes as much memory
     with torch.random.fork_rng(devices=[]):  # the first, random weights are nobody's business
-        values = _read_weights(weights)  # mapped, and known to be good before a model takes as much memory
-    model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
+        model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
     load_weights(model, values)
     return LoadedModel(described.architecture, config, model.to(device).eval(), tokenizers, described.facts)
 

@@ -28,10 +28,9 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # whoever read our output has left: that is no error, and there is nobody to tell
-        sys.stderr.close()
-        sys.exit(0)
+    except SystemExit as end:
+        # Click says 1 when whoever read our output has left: that is no error, and there is nobody to tell
+        sys.exit(0 if isinstance(end.__context__, BrokenPipeError) else end.code)
     sys.exit(code if isinstance(code, int) else 0)
 
 

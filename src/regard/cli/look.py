@@ -42,7 +42,7 @@ def look(
     outputs = ask.Outputs(png, svg, html, as_json)
     outputs.check()
     which = ask.Which(attention, layer, head, level)
-    change = ask.Change(heads_off, no_scale, no_mask, positions_as)
+    change = ask.Altering(heads_off, no_scale, no_mask, positions_as)
     corpus = {"source": source, "reference": reference, "bleu": bleu}
     about_a_sentence = {"TEXT": text, "translation": translation, "beam": beam} | which.given | change.given
     if positions:

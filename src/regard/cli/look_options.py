@@ -44,7 +44,8 @@ Json = Annotated[
     typer.Option("--json", metavar="FILE", help="Every number, counted from 0. - prints it.", rich_help_panel=_WRITE),
 ]
 Attention = Annotated[
-    AttentionName | None, typer.Option(help="Which of the three (default: encoder).", rich_help_panel=_WHICH)
+    AttentionName | None,
+    typer.Option(help="Which of the three (default: encoder; as text, without --head, cross).", rich_help_panel=_WHICH),
 ]
 Layer = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="From 1; with --head: one, large.", rich_help_panel=_WHICH)
@@ -128,7 +129,7 @@ class Which:
 
 
 @dataclass(frozen=True)
-class Change:
+class Altering:
     """What is to be done to the model."""
 
     heads_off: str | None

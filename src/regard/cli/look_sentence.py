@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.look_options import Change, Outputs, Which, write_text
+from regard.cli.look_options import Altering, Outputs, Which, write_text
 from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
 from regard.lens.interventions import ATTENTIONS, all_heads
@@ -31,7 +31,7 @@ class Sentence:
     target: str | None
 
 
-def look_at_sentence(run: Path, sentence: Sentence, outputs: Outputs, which: Which, change: Change) -> None:
+def look_at_sentence(run: Path, sentence: Sentence, outputs: Outputs, which: Which, change: Altering) -> None:
     """Files where they were asked for; else what a terminal can show."""
     if outputs.png or outputs.svg:
         from regard.lens.pictures import check_matplotlib
@@ -95,7 +95,7 @@ def _one_head(which: Which, config: "TransformerConfig") -> Head | None:
     return _known(Head(which.attention or "encoder", which.layer - 1, which.head - 1), config)
 
 
-def _interventions(change: Change, config: "TransformerConfig") -> Interventions:
+def _interventions(change: Altering, config: "TransformerConfig") -> Interventions:
     names = [name.strip() for name in (change.heads_off or "").split(",") if name.strip()]
     return Interventions(
         heads_off=frozenset(_known(_parsed(name), config) for name in names),

@@ -39,21 +39,49 @@ class Job:
 
 
 class Notes(Protocol):
-    """Is told what reading a file showed."""
+    """Is told which file is read, and what reading it showed."""
+
+    def start(self, name: str, n_lines: int) -> None:
+        """A file begins; so many of its lines were done before."""
+        ...
 
     def note(self, name: str, notes: ReadNotes) -> None: ...
 
 
 def jobs_of(files: list[Path], out: Path | None) -> list[Job]:
-    """Standard input to standard output, one file to one, or several into a directory."""
+    """Standard input to standard output, one file to one, or any number into a directory; no input is written over."""
     for file in files:
         if not file.exists():
             raise DataError(f"{file}: no such file", hint="check the path")
-    if out is None or len(files) <= 1:
-        return [Job(file, out) for file in files] or [Job(None, out)]
-    if not out.is_dir():
+    if out is None:
+        return [Job(file, None) for file in files] or [Job(None, None)]
+    if out.is_dir():
+        if not files:
+            raise UserError(f"{out} is a directory: what is the file to be called?", hint=f"--out {out / 'NAME'}")
+        jobs = [Job(file, out / file.name) for file in files]
+    elif len(files) > 1:
         raise UserError(f"{len(files)} files need a directory for --out, and {out} is none", hint=f"mkdir {out}")
-    return [Job(file, out / file.name) for file in files]
+    else:
+        jobs = [Job(file, out) for file in files] or [Job(None, out)]
+    _refuse_writing_over(jobs)
+    return jobs
+
+
+def _refuse_writing_over(jobs: list[Job]) -> None:
+    """A UserError when an output would replace an input, or another output."""
+    inputs = {(job.source or _STDIN).resolve() for job in jobs}
+    taken: dict[Path, Job] = {}
+    for job in jobs:
+        assert job.out is not None
+        out = job.out.resolve()
+        if out in inputs:
+            raise UserError(f"--out would write over the input {job.out}", hint="choose another --out")
+        if out in taken:
+            raise UserError(
+                f"{taken[out].name} and {job.name} would both be written to {job.out}",
+                hint="translate them one by one, each with its own --out",
+            )
+        taken[out] = job
 
 
 class Stream:
@@ -68,6 +96,7 @@ class Stream:
         from regard.cli.translate_progress import progress
 
         read = ReadNotes()
+        notes.start(self._job.name, self._sink.n_lines)
         with self._sink as sink, progress(self._job.source, sink.n_lines) as show:
             for n_lines, output in _one_ahead(_windows(self._job.source or _STDIN, sink.n_lines, read), begin):
                 sink.write(output.encode("utf-8", "replace"), n_lines)
@@ -188,19 +217,25 @@ class _File:
         self._file: BinaryIO | None = None
 
     def _found(self) -> tuple[int, int]:
+        """Lines and bytes to go on behind; none where the part is not there, or not whole."""
         try:
             state = json.loads(self._state.read_text(encoding="utf-8"))
-            if state["identity"] != self._identity:
-                raise UserError(
-                    f"{self._part} is of another input, model or option",
-                    hint="translate without --resume to start anew",
-                )
-            return int(state["n_lines"]), int(state["n_bytes"])
+            identity, n_lines, n_bytes = state["identity"], int(state["n_lines"]), int(state["n_bytes"])
+            if self._part.stat().st_size < n_bytes:
+                return 0, 0
         except (OSError, ValueError, KeyError, TypeError):
             return 0, 0
+        if identity != self._identity:
+            raise UserError(
+                f"{self._part} is of another input, model or option",
+                hint="translate without --resume to start anew",
+            )
+        return n_lines, n_bytes
 
     def __enter__(self) -> "_File":
         try:
+            if not self._n_bytes:
+                self._state.unlink(missing_ok=True)  # what it says is of an older part
             self._file = self._part.open("r+b" if self._part.exists() else "w+b")
             self._file.truncate(self._n_bytes)
             self._file.seek(self._n_bytes)

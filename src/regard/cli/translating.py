@@ -10,6 +10,7 @@ from regard.text import ReadNotes
 from regard.translator import Translation, Translator
 
 _MANY = 20
+_MOST_LISTED = 1_000
 
 
 @dataclass
@@ -23,15 +24,26 @@ class Audit:
     remarks: list[str] = field(default_factory=list)
     warnings: Counter[str] = field(default_factory=Counter)
     listed: list[str] = field(default_factory=list)
+    n_unlisted: int = 0
+    _name: str = "standard input"
+    _line: int = 0  # within that file
+
+    def start(self, name: str, n_lines: int) -> None:
+        """A file begins; so many of its lines were done before."""
+        self._name, self._line = name, n_lines
 
     def see(self, translation: Translation) -> None:
+        """The next line of the file."""
         self.n_lines += 1
+        self._line += 1
         self.n_blank += translation.n_parts == 0
         self.n_split += translation.n_parts > 1
         for warning in translation.warnings:
             self.warnings[warning] += 1
-            if self.list_warnings:
-                self.listed.append(f"line {self.n_lines} {warning}: {translation.text[:100]}")
+            if self.list_warnings and len(self.listed) < _MOST_LISTED:
+                self.listed.append(f"{self._name}:{self._line}: {warning}: {translation.text[:100]}")
+            elif self.list_warnings:
+                self.n_unlisted += 1
 
     def note(self, name: str, notes: ReadNotes) -> None:
         """What reading showed, once a file."""
@@ -46,7 +58,8 @@ class Audit:
             said.append(f"{self.n_lines:,} lines" + (f": {found}" if found else ""))
         if self.warnings and not self.list_warnings:
             said.append("--warnings lists them")
-        return said + self.listed
+        others = [f"and {self.n_unlisted:,} others"] if self.n_unlisted else []
+        return said + self.listed + others
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,8 @@ class Form:
 
     def identity(self, translator: Translator) -> str:
         """Changes when the output would."""
-        return json.dumps([self.name, repr(self.options), self.prefix, self.target, translator.described.digest])
+        computes = (translator.described.digest, translator.engine.name, translator.precision)
+        return json.dumps([self.name, repr(self.options), self.prefix, self.target, *computes])
 
     def begin(self, translator: Translator, lines: list[str], audit: Audit) -> Callable[[], str]:
         """Give some lines to the engine; what is returned gives the output for them, each line ending with LF."""

@@ -18,21 +18,23 @@ from regard.recipe import Recipe, Watcher, read_recipe, require_run_directory, t
 from regard.translator import Translator
 
 SEED = 1
-N_TRAIN = 60_000  # more than a minute sees: hardly a sentence comes twice, and dropout has nothing to prevent
+N_TRAIN = 40_000  # about as many as a minute sees: hardly a sentence comes twice, and dropout has nothing to prevent
 N_LOOKED_AT = 300  # sentences that tell the best head
 RECIPE: dict[str, Any] = {
     "text": {"vocabulary": 1700},  # enough for almost every word to be one piece
     "model": {"preset": "tiny", "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre", "dropout": 0.0},
     "training": {
-        "seed": 2,  # one of four that were tried: they came to 98.9–99.6% exact
-        "steps": 1150,
+        "steps": 620,
         "max_tokens": 1024,
+        "optimizer": "muon",  # learns in half the steps what Adam does
         "schedule": "cooldown",
-        "rate": 0.003,
-        "warmup": 60,
+        "rate": 0.005,
+        "warmup": 20,
+        "cooldown": 0.9,
         "clip": 1.0,
-        "save_every": 575,
-        "validate_every": 575,
+        "smoothing": 0.05,
+        "save_every": 310,
+        "validate_every": 310,
         "translated": 50,
         "average": 1,
     },

@@ -34,7 +34,7 @@ class HeadScores(NamedTuple):
 def describe_heads(model: Transformer, batches: Iterable[Batch]) -> dict[str, Any]:
     """A model's facts: the head to read alignments from, and what was measured of all of them.
 
-    A thousand or two held-out pairs are enough.
+    A thousand or two held-out pairs are enough; all of them are in memory at once.
     """
     scores = measure_heads(model, list(batches))
     rows = {"agreement": scores.agreement, "sharpness": scores.sharpness}

@@ -19,7 +19,6 @@ How CTranslate2 searches (its `decoding.cc`), as far as another search has to kn
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +31,7 @@ import ctranslate2
 
 from regard.decoding.penalties import gnmt
 from regard.decoding.records import DecodingOptions, Hypothesis, check_options
+from regard.engines.cores import n_cores
 from regard.engines.ctranslate2_batches import Job, batches_of, of_one_limit
 from regard.engines.model_file import check_converted
 from regard.engines.protocol import Found, Ids
@@ -81,7 +81,7 @@ class CTranslate2Engine:
         self._directory, self._compute_type = directory, compute_type
         self.max_positions, n_src, n_tgt, self._aligns = check_converted(directory)
         self._n_symbols = (n_src, n_tgt)
-        self._n_workers = n_threads or len(os.sched_getaffinity(0))
+        self._n_workers = n_threads or n_cores()
         self._names = [str(i) for i in range(max(n_src, n_tgt))]
         self._translator: Any = self._load(self._n_workers)
 

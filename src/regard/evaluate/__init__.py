@@ -1,6 +1,6 @@
 """Scores and significance: how good translations are, and whether one system is better than another. No torch here."""
 
-from regard.evaluate.comparing import Bucket, Change, Comparison, Example, compare
+from regard.evaluate.comparing import Bucket, Comparison, Difference, Example, compare
 from regard.evaluate.marking import mark_changes
 from regard.evaluate.measures import TOKENIZERS, check_tokenizer
 from regard.evaluate.page import comparison_page
@@ -12,8 +12,8 @@ __all__ = [
     "DEFAULT_SEED",
     "TOKENIZERS",
     "Bucket",
-    "Change",
     "Comparison",
+    "Difference",
     "Example",
     "Interval",
     "Score",

@@ -22,7 +22,7 @@ _TIE = 1e-6  # of chrF++: less is the rounding of sums
 
 
 @dataclass(frozen=True)
-class Change:
+class Difference:
     """One measure of both systems."""
 
     name: str
@@ -79,7 +79,7 @@ class Comparison:
 
     n_sentences: int
     n_identical: int
-    changes: tuple[Change, ...]
+    changes: tuple[Difference, ...]
     buckets: tuple[Bucket, ...]
     a_wins: int
     ties: int
@@ -165,7 +165,7 @@ def _example(
 
 def _changes(
     bound: Measures, a: list[Measured], b: list[Measured], n_bootstrap: int, n_shuffles: int, seed: int
-) -> tuple[Change, ...]:
+) -> tuple[Difference, ...]:
     rows_a, rows_b = (np.hstack([one.statistics for one in found]) for found in (a, b))  # (N, K)
     resampled = np.split(resampled_sums(np.hstack([rows_a, rows_b]), n_bootstrap, seed), 2, axis=1)
     swapped = swapped_sums(rows_a, rows_b, n_shuffles, seed)
@@ -176,7 +176,7 @@ def _changes(
         shuffled = measure.values(swapped_b) - measure.values(swapped_a)
         observed = abs(other.value - one.value)
         changes.append(
-            Change(
+            Difference(
                 name=measure.name,
                 lower_is_better=measure.lower_is_better,
                 a=one.value,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-from regard.evaluate.comparing import Bucket, Change, Comparison, Example
+from regard.evaluate.comparing import Bucket, Comparison, Difference, Example
 from regard.evaluate.marking import Piece, mark_changes
 
 _STYLE = """
@@ -92,7 +92,7 @@ def _key(side: str) -> str:
     return f'<span class="key {side.lower()}">{side}</span>'
 
 
-def _scores(changes: tuple[Change, ...]) -> str:
+def _scores(changes: tuple[Difference, ...]) -> str:
     reach = max((abs(end) for one in changes for end in (one.interval.low, one.interval.high)), default=0) or 1
     rows = []
     for one in changes:
@@ -112,7 +112,7 @@ def _scores(changes: tuple[Change, ...]) -> str:
     )
 
 
-def _picture(change: Change, reach: float) -> str:
+def _picture(change: Difference, reach: float) -> str:
     """The interval of the difference, on a line with zero in its middle."""
 
     def at(value: float) -> str:
@@ -196,7 +196,7 @@ def _marked(pieces: list[Piece], side: str) -> str:
     )
 
 
-def _footer(changes: tuple[Change, ...]) -> str:
+def _footer(changes: tuple[Difference, ...]) -> str:
     signatures = "<br>\n".join(f"{one.name}|{escape(one.signature)}" for one in changes)
     return (
         "<footer>\n<p>p is how often chance alone gives a difference this large: by swapping outputs between A and B "

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from regard.artifact import LoadedModel, load_model
+from regard.artifact import LoadedModel, load_model, max_length
 from regard.decoding import Hypothesis
 from regard.decoding.beam import Growth
 from regard.engines.torch_engine import alignment_head
@@ -27,7 +27,6 @@ from regard.lens.sides import side_of
 from regard.models.transformer import Transformer
 from regard.nn import Trace
 from regard.text import Tokenizer, normalise
-from regard.translator.translator import DEFAULT_MAX_LENGTH
 
 
 class Lens:
@@ -182,9 +181,7 @@ class Lens:
     @property
     def max_length(self) -> int:
         """The most pieces that a sentence may have, as for the Translator."""
-        config, said = self.loaded.config, self.loaded.facts.get("max_length")
-        longest = said if isinstance(said, int) and said > 0 else DEFAULT_MAX_LENGTH
-        return min(longest, config.max_positions - 1) if config.positions == "learned" else longest
+        return max_length(self.loaded.facts, self.loaded.config.model_dump())
 
     @property
     def _source(self) -> Tokenizer:

@@ -16,6 +16,9 @@ from torch.utils.checkpoint import checkpoint
 CHUNK_BYTES = 32 * 2**20  # of logits at a time: large enough for full speed, small enough for a CPU's last cache
 
 
+SMALLEST_P = 1e-30
+
+
 class Scores(NamedTuple):
     """Sums over the real tokens. Only `loss` carries a gradient."""
 
@@ -64,8 +67,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
             peak = logits.amax(-1)
             z_right = logits.gather(-1, y[:, None]).squeeze(-1)
             p = torch.softmax(logits, -1, out=logits)  # in place
-            log_norm = peak - p.amax(-1).log()  # log Σ exp z: the largest p is exp(peak − log Σ exp z)
-            nll = log_norm - z_right
+            p_right = p.gather(-1, y[:, None]).squeeze(-1)
+            nll = -p_right.log()
+            lost = p_right < SMALLEST_P  # too small for float32: asked of the likeliest symbol, which never is
+            nll[lost] = peak[lost] - p[lost].amax(-1).log() - z_right[lost]
+            log_norm = nll + z_right  # log Σ exp z
             smooth = log_norm - h @ mean_row  # −log p, averaged over the vocabulary
             loss = (1 - smoothing) * nll + smoothing * smooth
             sums += torch.stack([loss.sum(), nll.sum(), (z_right >= peak).sum()])

@@ -1,22 +1,24 @@
-"""Dropout (section 5.4), an order of magnitude faster on a CPU than torch's.
+"""Dropout (section 5.4), much faster on a CPU than torch's.
 
 torch draws one Bernoulli number for each element with one thread; here four elements share one
-random 64-bit word. The probability is exact to 1/65,536. Same distribution, same expectation.
+random 64-bit word of a quicker generator. The probability is exact to 1/65,536. Same distribution, same expectation.
 """
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
 def keep_mask(like: Tensor, p: float) -> Tensor:
-    """Shaped like `like`: 0 with probability p, else 1. Drawn from torch's generator."""
+    """Shaped like `like`, on the CPU: 0 with probability p, else 1. A function of torch's generator, which moves on."""
     n = like.numel()
-    words = torch.empty((n + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    draws = words.view(torch.int16)[:n].view(like.shape)  # uniform over -32,768 … 32,767
+    generator = np.random.Generator(np.random.SFC64(int(torch.randint(2**62, ()))))
+    words = generator.integers(2**64, size=(n + 3) // 4, dtype=np.uint64)
+    draws = torch.from_numpy(words.view(np.int16))[:n].view(like.shape)  # uniform over -32,768 … 32,767
     threshold = min(round(p * 65_536), 65_535) - 32_768  # 65,536 would wrap around, and keep everything
     # contiguous even where `like` is not, so that the draw does not depend on memory layout
-    keep = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    keep = torch.empty(like.shape, dtype=like.dtype)
     return torch.ge(draws, threshold, out=keep)
 
 

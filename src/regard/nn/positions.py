@@ -30,11 +30,12 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, n_positions: int, first: int = 0) -> Tensor:
         """(T, D) for positions first … first + n_positions - 1."""
-        end = first + n_positions
-        if end > len(self.table):
+        end, table = first + n_positions, self.table  # another thread may put another table there at any time
+        if end > len(table):
             with torch.inference_mode(False):  # a table that grows during validation serves training afterwards
-                self.table = sinusoid(max(end, 2 * len(self.table)), self.d_model).to(self.table)
-        return self.table[first:end]
+                table = sinusoid(max(end, 2 * len(table)), self.d_model).to(table)
+            self.table = table
+        return table[first:end]
 
 
 class LearnedPositions(nn.Module):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard.artifact import LoadedModel, save_model
+from regard.data import Batch, validation_batches
 from regard.engines.alignment import describe_heads
 from regard.engines.convert import SUBDIRECTORY, convert, supports
 from regard.models import load_weights, named_weights
@@ -16,7 +20,11 @@ from regard.recipe.languages import LanguageFacts
 from regard.recipe.schema import Recipe
 from regard.text import TokenizerPair
 from regard.training import Progress, Training, average
-from regard.training.loop import described, held_out, validate_all
+from regard.training.loop import described, validate_all
+
+ALIGNED_PAIRS = 2_000  # a thousand or two are enough
+ALIGNED_CELLS = 2_000_000  # pairs of a source and a target symbol, which are all in memory at once
+ALIGNED_TOKENS_PER_BATCH = 2_048  # of a batch every weight is kept
 
 
 def finish(
@@ -38,7 +46,7 @@ def finish(
         "max_length": recipe.text.max_length,
         "languages": spoken.languages.to_facts(),
         "n_parameters": model.n_parameters,
-        **describe_heads(model, (batch.to(training.device) for batch in held_out(training))),
+        **describe_heads(model, (batch.to(training.device) for batch in pairs_to_align(training))),
         **{name: value for name, value in described(found).items() if name != "samples"},
     }
     loaded = LoadedModel(recipe.model.architecture, model.config, model.to("cpu").eval(), tokenizers, facts)
@@ -58,6 +66,22 @@ def finish(
         more=add_ctranslate2,
     )
     return facts
+
+
+def pairs_to_align(training: Training) -> Iterator[Batch]:
+    """Validation pairs to measure the heads on: of all lengths, and however many there are, never more than enough."""
+    store, stream = training.validation, training.stream
+    n_src, n_tgt = store.lengths
+    n_cells = float((n_src + 1.0) @ (n_tgt + 1.0))
+    every = ceil(max(1, len(store) / ALIGNED_PAIRS, n_cells / ALIGNED_CELLS))
+    batches = validation_batches(
+        store,
+        max_tokens=min(stream.max_tokens, ALIGNED_TOKENS_PER_BATCH),
+        pad_id=stream.pad_id,
+        bos_id=stream.bos_id,
+        eos_id=stream.eos_id,
+    )
+    return islice(batches, 0, None, every)  # they come by length
 
 
 def product(training: Training) -> dict[str, torch.Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 
 from regard.data import TokenStore, build_store, open_store
 from regard.durable import commit_directory, read_regular_file, verify_directory
+from regard.engines.cores import n_cores
 from regard.errors import ArtifactError, DataError, RunError
 from regard.recipe.schema import DataConfig, TextConfig
 from regard.text import (
@@ -65,6 +65,12 @@ class Corpora:
             )
         train, validation = (tuple(one.corpus() for one in part) for part in (data.train, data.validation))
         return cls(train, validation, data.on_bad, data.held_out or 0.0, seed, found)
+
+    @property
+    def key(self) -> str:
+        """Changes when any pair does, or its tag, or the side that it is on."""
+        tags = [corpus.tag for corpus in (*self.train, *self.validation)]
+        return _digest(self.fingerprint, self.held_out, self.seed, self.on_bad, len(self.train), tags)
 
     def training_pairs(self) -> Iterator[LinePair]:
         """(source, target, number of the corpus), without what is held out."""
@@ -123,7 +129,7 @@ def fingerprint_all(data: DataConfig) -> str:
 def make_tokenizers(directory: Path, corpora: Corpora, text: TextConfig, show: ShowProgress) -> TokenizerPair:
     """The vocabulary, or one a side, from the training pairs alone."""
     wanted = text.model_dump_json(include={"kind", "joint", "vocabulary"})
-    key = _digest(corpora.fingerprint, wanted, corpora.held_out, corpora.seed)
+    key = _digest(corpora.key, wanted)
     names = ("tokenizer",) if text.joint else ("source", "target")
     found = _read_tokenizers(directory, key, names)
     if found is not None:
@@ -150,7 +156,7 @@ def make_stores(
 ) -> tuple[TokenStore, TokenStore]:
     """The training set and the validation set, as ids."""
     vocabularies = _digest(tokenizers.source.to_bytes(), tokenizers.target.to_bytes())
-    key = _digest(corpora.fingerprint, vocabularies, corpora.held_out, corpora.seed, max_length)
+    key = _digest(corpora.key, vocabularies, max_length)
 
     def store(name: str, parts: tuple[Corpus, ...], pairs: Iterator[LinePair]) -> TokenStore:
         return open_store(directory / name, key) or build_store(
@@ -160,7 +166,7 @@ def make_stores(
             max_length=max_length,
             vocab_size=max(tokenizers.source.size, tokenizers.target.size),
             key=key,
-            n_workers=os.cpu_count() or 1,
+            n_workers=n_cores(),
             progress=lambda done: show(f"encoding the {name} pairs", done, None),
         )
 

@@ -188,10 +188,17 @@ def _of_start(recipe: Recipe, asked: Raw) -> Raw:
     if recipe.start_from is None:
         return {}
     start = load_model(recipe.start_from)
-    of_start = {
+    source, target = start.tokenizers.source, start.tokenizers.target
+    of_start: Raw = {
         "model": start.config.model_dump(exclude={"dropout"}) | {"architecture": start.architecture},
-        "text": {"joint": start.tokenizers.joint},
+        "text": {"joint": start.tokenizers.joint, "kind": target.kind},
     }
+    _refuse_another(merge(of_start, {"text": {"vocabulary": max(source.size, target.size)}}), asked)
+    return of_start
+
+
+def _refuse_another(of_start: Raw, asked: Raw) -> None:
+    """A RecipeError for a value that the model to start from has otherwise."""
     for section, values in of_start.items():
         for key, value in values.items():
             if (given := asked.get(section, {}).get(key, value)) != value:
@@ -199,7 +206,6 @@ def _of_start(recipe: Recipe, asked: Raw) -> Raw:
                     f"{section}.{key} can not be {given!r}: it is {value!r} in the model to start from",
                     hint="leave it out, or train without --from",
                 )
-    return of_start
 
 
 def _stream(prepared: _Prepared) -> StreamSettings:

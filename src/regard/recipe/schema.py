@@ -106,6 +106,16 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
             raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
         return self
 
+    @model_validator(mode="after")
+    def _every_text_has_its_positions(self) -> Self:
+        needed = self.text.max_length + 1  # the end symbol of the source, or the begin symbol of the target
+        if self.model.positions == "learned" and self.model.max_positions < needed:
+            raise ValueError(
+                f"text.max_length = {self.text.max_length} needs model.max_positions = {needed} or more: "
+                f"one for the begin or end symbol (it is {self.model.max_positions})"
+            )
+        return self
+
     @classmethod
     def build(cls, raw: Raw) -> Recipe:
         """From TOML's values; a RecipeError says in words what is wrong with them."""

@@ -134,10 +134,11 @@ class Looking:
         return parts
 
     def _measured(self, model: ServedModel) -> bytes:
-        pairs = validation_pairs(model, HEADS_SENTENCES)
+        target = model.tag_of(None)
+        pairs = validation_pairs(model, HEADS_SENTENCES, target)
         if not pairs:
             raise Problem(404, "no_text", "the run's validation text is not there any more")
-        return to_json(self._lens(model).heads(pairs, target=model.tag_of(None)).to_dict())
+        return to_json(self._lens(model).heads(pairs, target=target).to_dict())
 
 
 class _Lane:

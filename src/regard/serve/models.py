@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -12,6 +11,7 @@ from typing import Any
 
 from regard.artifact import Description
 from regard.durable import open_regular_file
+from regard.engines.cores import n_cores
 from regard.serve.batcher import Translates
 from regard.translator import Translator
 
@@ -79,7 +79,7 @@ def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
     described = first.described
     translators = [first]
     if first.engine.name == "ctranslate2":
-        n_engines = n_engines or len(os.sched_getaffinity(0))
+        n_engines = n_engines or n_cores()
         translators += [Translator.load(path, threads=1) for _ in range(n_engines - 1)]
     for translator in translators:
         translator.translate(["."])  # the first call takes memory and time: not a client's

@@ -10,7 +10,7 @@ import sentencepiece
 from regard.errors import ArtifactError, DataError
 from regard.text.normalise import normalise
 from regard.text.subwords import BpeDropout, Sampler, UnigramSampling, cut_long
-from regard.text.vocabulary import BOS_ID, EOS_ID, N_FIXED, PAD_ID, SPACE, UNK_ID, tag_piece
+from regard.text.vocabulary import BOS_ID, EOS_ID, N_FIXED, PAD_ID, SPACE, UNK_ID, Kind, tag_piece
 
 _MAX_SIZE = 1_000_000
 _STAND_IN = "\ufdd0"  # for a real U+2581 in the text; normalise() lets no such code point through
@@ -112,17 +112,23 @@ class Tokenizer:
         return [*map(int, sequence[:start]), *body, *map(int, sequence[end:])]
 
     @cached_property
-    def _sampler(self) -> Sampler:
+    def kind(self) -> Kind:
+        """How it was made. Only a BPE vocabulary numbers its pieces: 0, -1, -2, … in the order of the merges."""
+        return "bpe" if all(score == round(score) for _, score in self._pieces.values()) else "unigram"
+
+    @cached_property
+    def _pieces(self) -> dict[str, tuple[int, float]]:
+        """Id and score of every piece that is text."""
         processor = self._processor
-        pieces = {
+        return {
             str(processor.id_to_piece(i)): (i, float(processor.get_score(i)))
             for i in range(self.size)
             if not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
         }
-        # Only a BPE vocabulary numbers its pieces: 0, -1, -2, … in the order of the merges.
-        ranks = [score for _, score in pieces.values()]
-        is_bpe = all(score == round(score) for score in ranks)
-        return (BpeDropout if is_bpe else UnigramSampling)(pieces, self._byte_ids)
+
+    @cached_property
+    def _sampler(self) -> Sampler:
+        return (BpeDropout if self.kind == "bpe" else UnigramSampling)(self._pieces, self._byte_ids)
 
 
 @dataclass(frozen=True)

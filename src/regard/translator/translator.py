@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from regard.artifact import Description, describe
+from regard.artifact import Description, describe, max_length
 from regard.decoding.records import DecodingOptions, Hypothesis
 from regard.engines.load import EngineName, Precision, load_engine
 from regard.engines.protocol import Engine
@@ -16,8 +16,6 @@ from regard.text import normalise
 from regard.text.sentences import Part, split_long
 from regard.text.tokenizer import Tokenizer
 from regard.translator.words import Token, align_words, tokens_of, warnings_of
-
-DEFAULT_MAX_LENGTH = 256
 
 
 @dataclass(frozen=True)
@@ -45,11 +43,11 @@ class _Line:
 class Translator:
     """A loaded model. Thread-safe; usable as a context manager."""
 
-    def __init__(self, described: Description, engine: Engine) -> None:
+    def __init__(self, described: Description, engine: Engine, precision: Precision = "float32") -> None:
         self.described = described
         self.engine = engine
-        limit = described.facts.get("max_length")
-        self._max_length = limit if isinstance(limit, int) and limit > 0 else DEFAULT_MAX_LENGTH
+        self.precision = precision  # that the engine computes in
+        self._max_length = max_length(described.facts, described.model)
 
     @classmethod
     def load(
@@ -65,7 +63,8 @@ class Translator:
         `precision` is CTranslate2's; torch always computes in float32.
         """
         described = describe(path)
-        return cls(described, load_engine(described, engine, precision, threads))
+        computes = load_engine(described, engine, precision, threads)
+        return cls(described, computes, "float32" if computes.name == "torch" else precision)
 
     def translate(
         self,
