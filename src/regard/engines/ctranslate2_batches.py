@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from regard.engines.protocol import Ids
 
-TOKENS_PER_BATCH = 512  # of the source, padding included
+TOKENS_PER_BATCH = 1024  # of the source, padding included
 SENTENCES_PER_BATCH = 64
 
 
