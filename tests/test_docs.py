@@ -1,9 +1,13 @@
-"""Every Python snippet in the documents runs."""
+"""Every Python snippet in the documents runs, and every command in them could."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import typer
+
+from regard.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 SNIPPETS = [
@@ -22,3 +26,27 @@ def test_links_in_the_documents_lead_somewhere() -> None:
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
             assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+COMMANDS = [
+    pytest.param(shlex.split(line[line.index("regard ") :], comments=True), id=f"{path.name}-{number}")
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for number, line in enumerate(
+        line
+        for block in re.findall(r"```(?:sh|console)?\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+        for line in block.splitlines()
+        if re.match(r"(\$ )?(echo .*\| )?regard ", line)
+    )
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_command_has_only_options_that_exist(words: list[str]) -> None:
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert words[1] in verbs
+    known = {name for parameter in verbs[words[1]].params for name in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word.partition("=")[0] for word in words[2:] if word.startswith("-")} <= known
+
+
+def test_there_are_commands_in_the_documents() -> None:
+    assert len(COMMANDS) >= 15
