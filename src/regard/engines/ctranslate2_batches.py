@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from regard.engines.protocol import Ids
 
-TOKENS_PER_BATCH = 1024  # of the source, padding included
-SENTENCES_PER_BATCH = 64
+TOKENS_PER_BATCH = 2048  # of the source, padding included
+SENTENCES_PER_BATCH = 256
 
 
 @dataclass(frozen=True)
