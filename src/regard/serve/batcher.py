@@ -20,8 +20,8 @@ from regard.serve.problem import Problem, engine_failed, too_busy, too_late
 from regard.serve.work_thread import WorkThread
 from regard.translator import Translation
 
-TOKENS_PER_BATCH = 512  # of the source
-TEXTS_PER_BATCH = 32
+TOKENS_PER_BATCH = 1024  # of the source
+TEXTS_PER_BATCH = 64
 _THREADS_EACH = 2
 _PATIENCE_IN_TRAFFIC = 5  # times the usual wait: who was just answered may soon ask again
 _CLOSE_SECONDS = 2.0

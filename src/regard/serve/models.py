@@ -13,6 +13,7 @@ from regard.artifact import Description
 from regard.durable import open_regular_file
 from regard.engines.cores import n_cores
 from regard.serve.batcher import Translates
+from regard.text.languages import Languages
 from regard.translator import Translator
 
 _MAX_HEADER_BYTES = 10_000_000
@@ -83,15 +84,15 @@ def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
         translators += [Translator.load(path, threads=1) for _ in range(n_engines - 1)]
     for translator in translators:
         translator.translate(["."])  # the first call takes memory and time: not a client's
-    source, targets = _languages(described)
+    spoken = Languages.of_facts(described.facts)  # a stranger's model may say anything there
     sizes = {key: described.model.get(key) for key in ("d_model", "n_encoder_layers", "n_decoder_layers", "n_heads")}
     facts = {"engine": first.engine.name, "n_parameters": _count_parameters(described.directory), **sizes}
     run = described.directory.parent
     return ServedModel(
         name=name,
         translators=translators,
-        source=source,
-        targets=targets,
+        source=spoken.source,
+        targets=spoken.targets or described.tokenizers.source.tags,
         facts=facts,
         described=described,
         run=run if (run / "journal.jsonl").is_file() else None,
@@ -109,15 +110,6 @@ def _names(paths: Sequence[Path]) -> list[str]:
             name, number = f"{base}-{number}", number + 1
         names.append(name)
     return names
-
-
-def _languages(described: Description) -> tuple[str | None, tuple[str, ...]]:
-    """From the model's facts; a stranger's model may say anything there."""
-    told = described.facts.get("languages")
-    told = told if isinstance(told, dict) else {}
-    source, targets = told.get("source"), told.get("targets")
-    known = [one for one in targets if isinstance(one, str)] if isinstance(targets, list) else []
-    return source if isinstance(source, str) else None, tuple(known) or described.tokenizers.source.tags
 
 
 def _count_parameters(directory: Path) -> int | None:
