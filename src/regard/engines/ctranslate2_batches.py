@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from regard.engines.protocol import Ids
 
-TOKENS_PER_BATCH = 2048  # of the source, padding included
+ROWS_OF_TOKENS = 4096  # of the source, padding included, times the beam: more leave the cache
+MOST_TOKENS = 2048
 SENTENCES_PER_BATCH = 256
 
 
@@ -21,13 +22,14 @@ class Job:
     limit: int
 
 
-def batches_of(jobs: Sequence[Job], n_workers: int) -> list[list[Job]]:
+def batches_of(jobs: Sequence[Job], n_workers: int, beam: int = 1) -> list[list[Job]]:
     """Sources of like length together, the longest first; forced prefixes apart; work for every worker."""
+    max_tokens = min(MOST_TOKENS, ROWS_OF_TOKENS // beam)
     most = min(SENTENCES_PER_BATCH, max(1, -(-len(jobs) // n_workers)))
     batches: list[list[Job]] = []
     for job in sorted(jobs, key=lambda job: (not job.prefix, -len(job.source))):
         batch = batches[-1] if batches else []
-        full = len(batch) == most or (len(batch) + 1) * (len(batch[0].source) + 1) > TOKENS_PER_BATCH if batch else True
+        full = len(batch) == most or (len(batch) + 1) * (len(batch[0].source) + 1) > max_tokens if batch else True
         if full or bool(batch[0].prefix) != bool(job.prefix):
             batches.append([job])
         else:
@@ -35,8 +37,8 @@ def batches_of(jobs: Sequence[Job], n_workers: int) -> list[list[Job]]:
     return batches
 
 
-def of_one_limit(jobs: Sequence[Job], n_workers: int) -> list[list[Job]]:
+def of_one_limit(jobs: Sequence[Job], n_workers: int, beam: int = 1) -> list[list[Job]]:
     """Batches whose sentences may all become equally long."""
     limits = sorted({job.limit for job in jobs}, reverse=True)
     alike = [[job for job in jobs if job.limit == limit] for limit in limits]
-    return [batch for group in alike for batch in batches_of(group, n_workers)]
+    return [batch for group in alike for batch in batches_of(group, n_workers, beam)]

@@ -114,7 +114,7 @@ class CTranslate2Engine:
         if options.sampling is not None:
             answers = partial(self._sample, waiting, options)
         else:
-            running = self._start(self._translator, batches_of(waiting, self._n_workers), options)
+            running = self._start(self._translator, batches_of(waiting, self._n_workers, options.beam), options)
             answers = partial(self._search, running, options)
         looks = with_attention or prefixes is not None or _constrains(options)
 
@@ -183,7 +183,9 @@ class CTranslate2Engine:
             for job, found in answers:
                 cut = job.limit < limit and max(len(one.ids) + one.ended for one in found) >= job.limit
                 again.append(job) if cut else done.append((job, found))
-        for _, answers in _answered(self._start(self._translator, of_one_limit(again, self._n_workers), options)):
+        for _, answers in _answered(
+            self._start(self._translator, of_one_limit(again, self._n_workers, options.beam), options)
+        ):
             done += answers
         return done
 
