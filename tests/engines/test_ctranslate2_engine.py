@@ -186,6 +186,20 @@ def test_each_sentence_has_its_own_length_limit(engine: CTranslate2Engine) -> No
         assert {len(one.ids) for one in found} == {len(source) + 2}
 
 
+def test_a_greedy_translation_cut_at_its_limit_is_the_one_it_is_alone(engine: CTranslate2Engine) -> None:
+    generator = torch.Generator().manual_seed(5)
+    sources = [torch.randint(4, 290, (n,), generator=generator).tolist() for n in range(1, 30)]
+    options = DecodingOptions(beam=1, extra_length=1)
+    together = engine.translate(sources, options)
+    n_cut = 0
+    for source, (found,) in zip(sources, together, strict=True):
+        ((alone,),) = engine.translate([source], options)
+        assert found.ids == alone.ids
+        assert found.score == pytest.approx(alone.score, abs=1e-4)
+        n_cut += len(found.ids) == len(source) + 1
+    assert n_cut > 3  # the test is about these
+
+
 def test_nothing_in_nothing_out(engine: CTranslate2Engine) -> None:
     assert engine.translate([], BEAM) == []
     assert engine.score([], []) == []

@@ -33,6 +33,11 @@ def test_it_parses_and_is_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
 
 
+def test_there_are_recipes_for_two_cores() -> None:
+    found = {path.stem for path in RECIPES} - {path.stem for path in WMT}
+    assert found == {"en-ko", "multi30k-en-de", "multi30k-en-fr", "tatoeba-en-de"}
+
+
 def test_there_are_recipes_for_the_paper() -> None:
     assert [path.stem for path in WMT] == ["wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-big"]
 

@@ -177,17 +177,28 @@ class CTranslate2Engine:
 
     def _search(self, running: list[_Running], options: DecodingOptions) -> list[_Answer]:
         """A batch has one limit, that of its longest source: a sentence that reached its own goes again with that."""
-        done, again = [], []
+        done: list[_Answer] = []
+        over: list[_Answer] = []
         for batch, answers in _answered(running):
             limit = max(job.limit for job in batch)
             for job, found in answers:
-                cut = job.limit < limit and max(len(one.ids) + one.ended for one in found) >= job.limit
-                again.append(job) if cut else done.append((job, found))
-        for _, answers in _answered(
-            self._start(self._translator, of_one_limit(again, self._n_workers, options.beam), options)
-        ):
+                reached = job.limit < limit and max(len(one.ids) + one.ended for one in found) >= job.limit
+                (over if reached else done).append((job, found))
+        if options.beam == 1:
+            return done + self._cut(over)
+        again = of_one_limit([job for job, _ in over], self._n_workers, options.beam)
+        for _, answers in _answered(self._start(self._translator, again, options)):
             done += answers
         return done
+
+    def _cut(self, over: list[_Answer]) -> list[_Answer]:
+        """A greedy search that ends at its limit finds the beginning of what it finds without."""
+        cut = [(job, found[0].ids[: job.limit], len(found[0].ids) < job.limit) for job, found in over]
+        log_probs = self._log_probs([job.source for job, _, _ in cut], [ids for _, ids, _ in cut])
+        return [
+            (job, [_Found(ids, ended, sum(known[: len(ids) + ended]))])
+            for (job, ids, ended), known in zip(cut, log_probs, strict=True)
+        ]
 
     def _sample(self, jobs: list[Job], options: DecodingOptions) -> list[_Answer]:
         """Draw translations: the same ones for the same list and seed.
