@@ -2,25 +2,30 @@
 
     python benchmarks/train_speed.py --data DIR      # with train.en and train.de, as Multi30k has them
 
-Every contender trains on the same batches, in a process of its own, by turns; the figures are medians.
+Every contender trains on the same text, in a process of its own, by turns; the figures are medians. Regard and the
+plain loops get the same batches; the toolkits (peers/toolkits.py) make their own. The table goes into README.md.
 """
 
 import argparse
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from environment import peer_python
+from environment import peer_python, peer_version
+from peers.toolkits import TOOLKITS, DoesNotRun, toolkit_speed, write_text
 from regard.data import StreamSettings, build_store, updates
 from regard.data.loader import Cursor
 from regard.text import Corpus, Tokenizer, train_tokenizer
@@ -32,14 +37,33 @@ SHAPES = {
     "TINY": {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4, "dropout": 0.3},
     "SMALL": {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1},
 }
+LOOPS = {"torch": "torch.nn.Transformer", "huggingface": "Hugging Face Marian"}
+TITLES = LOOPS | {name: toolkit.title for name, toolkit in TOOLKITS.items()}
 TO_REACH = {"TINY": (1.5, 0.55), "SMALL": (1.5, 0.65)}
 
 
-def write_batches(data: Path, folder: Path, n_batches: int) -> list[tuple[int, int, int, int]]:
-    """The same first batches for everyone; gives (B, S, T, real target tokens) of each."""
+def read(data: Path) -> tuple[Corpus, Tokenizer]:
+    """The text, and the vocabulary that all share."""
     corpus = Corpus(source=data / "train.en", target=data / "train.de")
     lines = (line for pair in corpus.pairs() for line in pair)
-    tokenizer = Tokenizer(train_tokenizer(lines, size=N_SYMBOLS))
+    return corpus, Tokenizer(train_tokenizer(lines, size=N_SYMBOLS))
+
+
+def write_pieces(corpus: Corpus, tokenizer: Tokenizer, folder: Path) -> None:
+    """For the toolkits, which read text."""
+    sides = {
+        side: (
+            [tokenizer.piece(i) for i in ids] for ids in tokenizer.encode_many(pair[which] for pair in corpus.pairs())
+        )
+        for which, side in enumerate(("en", "de"))
+    }
+    write_text(folder, sides, [tokenizer.piece(i) for i in range(4, tokenizer.size)])
+
+
+def write_batches(
+    corpus: Corpus, tokenizer: Tokenizer, folder: Path, n_batches: int
+) -> list[tuple[int, int, int, int]]:
+    """The first batches, the same for all who take them; gives (B, S, T, real target tokens) of each."""
     store = build_store(
         folder / "store",
         ((source, target, 0) for source, target in corpus.pairs()),
@@ -129,43 +153,109 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     print(json.dumps({"tokens_per_second": n_tokens / (time.perf_counter() - started_at), "loss": found["loss"]}))
 
 
+def loop_speed(command: list[str], env: dict[str, str]) -> float:
+    """Of a program that prints a JSON line at its end."""
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | env)
+    if done.returncode:
+        raise DoesNotRun((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
+    return float(json.loads(done.stdout.splitlines()[-1])["tokens_per_second"])
+
+
+def contenders(folder: Path, name: str, args: argparse.Namespace) -> dict[str, Callable[[], float]]:
+    """By title, what measures each once."""
+    shape = SHAPES[name] | {"n_symbols": N_SYMBOLS, "n_threads": args.threads}
+    shape_file = folder / f"{name}.json"
+    shape_file.write_text(json.dumps(shape))
+    files = [str(shape_file), str(folder / "batches.npz"), str(args.steps)]
+
+    def peer(one: str) -> float:
+        try:
+            python = peer_python("huggingface" if one in LOOPS else one)
+        except subprocess.CalledProcessError as error:
+            raise DoesNotRun("it can not be installed") from error
+        if one in TOOLKITS:
+            return toolkit_speed(one, python, folder, shape, MAX_TOKENS, args.steps)
+        kind = "torch" if one == "torch" else "marian"
+        return loop_speed([str(python), str(HERE / "peers" / "train_loop.py"), kind, *files], {})
+
+    def regard() -> float:  # the environment as `regard` sets it
+        return loop_speed([sys.executable, __file__, "--ours", *files], {"GOMP_SPINCOUNT": "20000"})
+
+    return {"regard": regard} | {TITLES[one]: partial(peer, one) for one in args.peers}
+
+
+def take_turns(
+    name: str, all_of_them: dict[str, Callable[[], float]], args: argparse.Namespace
+) -> tuple[dict[str, list[float]], dict[str, str], list[float]]:
+    """Speeds by contender, why some have none, and the speeds of matrix products in between."""
+    speeds: dict[str, list[float]] = {title: [] for title in all_of_them}
+    failures: dict[str, str] = {}
+    products: list[float] = []
+    for _ in range(args.repeats):
+        for title, measure_once in all_of_them.items():
+            if title in failures:
+                continue
+            products += sgemm_speeds(args.threads)
+            try:
+                speeds[title].append(measure_once())
+            except (DoesNotRun, subprocess.TimeoutExpired) as error:
+                if title == "regard":
+                    raise
+                failures[title] = re.sub(r"[\s|]+", " ", str(error))[:100]
+                print(f"{name} {title} does not run: {error}", file=sys.stderr)
+                continue
+            print(f"{name} {title}: {speeds[title][-1]:,.0f} tokens/s", file=sys.stderr)
+    return speeds, failures, products
+
+
 def measure(folder: Path, sizes: list, args: argparse.Namespace) -> list[str]:
     """One table: medians over the repeats, contenders by turns."""
     rows = ["| shape | contender | target tokens/s | of the best peer | of the best sgemm | of the median sgemm |"]
     rows.append("|---|---|---|---|---|---|")
+    used = [sizes[step % len(sizes)] for step in range(args.steps)]
     for name in args.shapes:
-        shape = SHAPES[name] | {"n_symbols": N_SYMBOLS, "n_threads": args.threads}
-        shape_file = folder / f"{name}.json"
-        shape_file.write_text(json.dumps(shape))
-        files = [str(shape_file), str(folder / "batches.npz"), str(args.steps)]
-        peer = [str(peer_python()), str(HERE / "peers" / "train_loop.py")]
-        contenders = {
-            "regard": [sys.executable, __file__, "--ours", *files],
-            "torch.nn.Transformer": [*peer, "torch", *files],
-            "Hugging Face Marian": [*peer, "marian", *files],
-        }
-        speeds: dict[str, list[float]] = {contender: [] for contender in contenders}
-        products: list[float] = []
-        for _ in range(args.repeats):
-            for contender, command in contenders.items():
-                env = os.environ | ({"GOMP_SPINCOUNT": "20000"} if contender == "regard" else {})  # as `regard` sets it
-                products += sgemm_speeds(args.threads)
-                done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
-                speeds[contender].append(json.loads(done.stdout.splitlines()[-1])["tokens_per_second"])
-                print(f"{name} {contender}: {speeds[contender][-1]:,.0f} tokens/s", file=sys.stderr)
-        used = [sizes[step % len(sizes)] for step in range(args.steps)]
+        speeds, failures, products = take_turns(name, contenders(folder, name, args), args)
         flops_a_token = flops(SHAPES[name], used) / sum(size[3] for size in used)
-        median = {contender: statistics.median(found) for contender, found in speeds.items()}
-        best_peer = max(speed for contender, speed in median.items() if contender != "regard")
+        median = {title: statistics.median(found) for title, found in speeds.items() if title not in failures}
+        best_peer = max((speed for title, speed in median.items() if title != "regard"), default=float("nan"))
         peak, usual = max(products), statistics.median(products)
-        for contender, speed in median.items():
+        for title in speeds:
+            if title in failures:
+                rows.append(f"| {name} | {title} | does not run: {failures[title]} | | | |")
+                continue
+            speed = median[title]
             shares = f"{speed * flops_a_token / peak:.0%} | {speed * flops_a_token / usual:.0%}"
-            rows.append(f"| {name} | {contender} | {speed:,.0f} | {speed / best_peer:.2f} | {shares} |")
+            rows.append(f"| {name} | {title} | {speed:,.0f} | {speed / best_peer:.2f} | {shares} |")
         ratio, share = TO_REACH[name]
         rows.append(f"| {name} | *to reach* | | *{ratio:.2f}* | *{share:.0%}* | |")
         told = f"{name}: sgemm at best {peak / 1e9:.0f}, usually {usual / 1e9:.0f} GFLOPS"
         print(f"{told}; {flops_a_token / 1e6:.1f} MFLOP a target token", file=sys.stderr)
     return rows
+
+
+def heading(args: argparse.Namespace) -> str:
+    """When, where, of what, and how."""
+    cpuinfo = Path("/proc/cpuinfo")
+    model = re.search(r"^model name\s*: (.+)$", cpuinfo.read_text() if cpuinfo.exists() else "", re.MULTILINE)
+    machine = f"{model[1] if model else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    versions = [f"torch {torch.__version__}"]
+    if "huggingface" in args.peers:
+        versions.append(f"transformers {peer_version('huggingface', 'transformers')}")
+    for one in args.peers:
+        if one in TOOLKITS:
+            package = TOOLKITS[one].package
+            versions.append(f"{package} {peer_version(one, package)}")
+    command = f"python benchmarks/train_speed.py --data {args.data.name} --steps {args.steps} --repeats {args.repeats}"
+    command += f" --threads {args.threads} --shapes {' '.join(args.shapes)} --peers {' '.join(args.peers)}"
+    return f"{date.today()}, {machine}; {', '.join(versions)}:\n`{command}`"
+
+
+def write_table(text: str) -> None:
+    """Between its two marks in README.md; the rest stays."""
+    page = HERE / "README.md"
+    start, end = "<!-- train_speed -->\n", "<!-- /train_speed -->"
+    before, rest = page.read_text().split(start)
+    page.write_text(f"{before}{start}{text}{end}{rest.split(end)[1]}")
 
 
 def main() -> None:
@@ -175,6 +265,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--peers", nargs="+", default=list(TITLES), choices=list(TITLES))
     parser.add_argument("--ours", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.ours:
@@ -182,12 +273,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = measure(folder, write_batches(args.data, folder, args.steps), args)
-    command = f"python benchmarks/train_speed.py --data {args.data.name} --steps {args.steps} --repeats {args.repeats}"
-    head = f"{date.today()}, {platform.machine()}, {args.threads} threads, torch {torch.__version__}: `{command}`"
-    text = "\n".join(["# Training speed", "", head, "", *rows, ""])
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / "train_speed.md").write_text(text)
+        corpus, tokenizer = read(args.data)
+        write_pieces(corpus, tokenizer, folder)
+        rows = measure(folder, write_batches(corpus, tokenizer, folder, args.steps), args)
+    text = "\n".join(["", heading(args), "", *rows, "", ""])
+    write_table(text)
     print(text)
 
 

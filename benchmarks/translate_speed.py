@@ -85,7 +85,14 @@ def ours(model: Path, source: Path, beam: int, threads: int) -> None:
 
 def generate_seconds(folder: Path, sources: list[list[int]], beam: int, threads: int) -> float:
     (folder / "sources.json").write_text(json.dumps(sources))
-    command = [str(peer_python()), str(HERE / "peers" / "generate.py"), str(folder), str(threads), str(beam), "64"]
+    command = [
+        str(peer_python("huggingface")),
+        str(HERE / "peers" / "generate.py"),
+        str(folder),
+        str(threads),
+        str(beam),
+        "64",
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
 
