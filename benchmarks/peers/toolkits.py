@@ -205,10 +205,13 @@ def toolkit_speed(name: str, python: Path, folder: Path, shape: dict, max_tokens
     env = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     with tempfile.TemporaryDirectory(dir=folder) as out:
         command = toolkit.command(Job(folder, Path(out), shape, max_tokens, n_steps + WARM_UP))
-        done = subprocess.run(
-            [str(python), *command], cwd=out, env=env, text=True, timeout=MAX_SECONDS,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                [str(python), *command], cwd=out, env=env, text=True, timeout=MAX_SECONDS,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise DoesNotRun(f"not done after {MAX_SECONDS} s") from error
     if done.returncode:
         raise DoesNotRun((done.stdout.strip().splitlines() or ["it says nothing"])[-1])
     return log_speed(toolkit.speed, done.stdout)
