@@ -12,6 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 from typer.testing import CliRunner
 
 from regard.cli.evaluate import evaluate
+from regard.decoding import DecodingOptions
 from regard.errors import DataError, UserError
 
 app = typer.Typer(add_completion=False)
@@ -31,6 +32,7 @@ class FakeTranslator:
     """Gives OUTPUT, and remembers how it was asked."""
 
     asked: dict[str, object] = {}  # noqa: RUF012
+    options = DecodingOptions(length_penalty=1.2)
 
     @classmethod
     def load(cls, path: Path, *, engine: str) -> "FakeTranslator":
@@ -101,7 +103,7 @@ def test_a_run_translates_the_source_and_is_scored(folder: Path, translator: typ
     assert result.exit_code == 0, result.output
     assert result.stdout == runner.invoke(app, ["--output", "out", "--reference", "ref"]).stdout
     assert translator.asked["engine"] == "torch"
-    assert translator.asked["options"].beam == 2  # type: ignore[attr-defined]
+    assert translator.asked["options"] == DecodingOptions(beam=2, length_penalty=1.2)  # the model's own penalty
     assert translator.asked["target"] is None
     assert Path("kept").read_text() == Path("out").read_text()
 

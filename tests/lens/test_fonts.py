@@ -31,7 +31,9 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", ["Straße", "Ελλάδα", "живот", "مرحبا", "שלום", "▁the", "</s>", "10 €"])
-def test_the_own_font_needs_no_help(bare: None, text: str) -> None:
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_own_font_needs_no_help(bare: None, text: str, backwards: bool) -> None:
+    font_manager.fontManager.ttflist.sort(key=lambda entry: entry.fname, reverse=backwards)  # it has no order
     assert cover([text]) == Coverage((OWN_FONT,))
 
 
@@ -73,7 +75,7 @@ def test_chinese_characters_follow_the_letters_around_them(
     names = [f"Noto Serif CJK {code}" for code in ("JP", "KR", "SC")] + [
         f"Noto Sans CJK {code}" for code in ("JP", "KR", "SC", "TC")
     ]
-    monkeypatch.setattr(fonts, "_candidates", lambda: dict.fromkeys(names, entry))
+    monkeypatch.setattr(fonts, "_candidates", lambda: dict.fromkeys([OWN_FONT, *names], entry))
     calls = iter([{" "}])
     monkeypatch.setattr(fonts, "_covered", lambda _, chars: next(calls, set(chars)))
     assert cover([text]).families == (OWN_FONT, f"Noto Sans CJK {region}")

@@ -9,6 +9,7 @@ import torch
 
 from regard.artifact import LoadedModel
 from regard.data.batch import collate
+from regard.decoding import DecodingOptions
 from regard.errors import UserError
 from regard.lens import Head, HeadsTable, Interventions, Lens
 from regard.lens.altered import altered
@@ -142,7 +143,9 @@ def greedy(lens: Lens, off: frozenset[Head]) -> list[str]:
     for source, _ in PAIRS[:3]:
         ids = tokenizer.encode(source)
         with torch.no_grad():
-            (found,) = find(changed, torch.tensor([[*ids, 3]]), [len(ids)], 1, begin_id=2, end_id=3)
+            (found,) = find(
+                changed, torch.tensor([[*ids, 3]]), [len(ids)], DecodingOptions(beam=1), begin_id=2, end_id=3
+            )
         outputs.append(tokenizer.decode(found.ids))
     return outputs
 

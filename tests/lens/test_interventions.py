@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.decoding import DecodingOptions
 from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
 from regard.lens.altered import ShuffledPositions, altered, shared_copy
@@ -102,8 +103,14 @@ def test_heads_off_from_a_step_are_off_too(model: Transformer) -> None:
     changed = altered(model, off, 5)
     ids = {"begin_id": 2, "end_id": 3}
     with torch.no_grad():
-        found = [find(changed, torch.tensor([row]), [4], 2, **ids)[0].ids for row in (SOURCE[0], [9, 9, 8, 8, 3])]
-        plain = [find(model, torch.tensor([row]), [4], 2, **ids)[0].ids for row in (SOURCE[0], [9, 9, 8, 8, 3])]
+        found = [
+            find(changed, torch.tensor([row]), [4], DecodingOptions(beam=2), **ids)[0].ids
+            for row in (SOURCE[0], [9, 9, 8, 8, 3])
+        ]
+        plain = [
+            find(model, torch.tensor([row]), [4], DecodingOptions(beam=2), **ids)[0].ids
+            for row in (SOURCE[0], [9, 9, 8, 8, 3])
+        ]
     assert found[0] == found[1]
     assert plain[0] != plain[1]
 
@@ -149,7 +156,7 @@ def test_a_beam_without_the_mask_moves_its_prefixes(model: Transformer) -> None:
     changed = altered(model, Interventions(mask=False), 5)
     ids = {"begin_id": 2, "end_id": 3, "masked": False}
     with torch.no_grad():
-        (found,) = find(changed, torch.tensor(SOURCE), [4], 3, **ids)
+        (found,) = find(changed, torch.tensor(SOURCE), [4], DecodingOptions(beam=3), **ids)
         for place in range(len(found.ids)):
             prefix = torch.tensor([[2, *found.ids[:place]]])
             log_probs = changed(torch.tensor(SOURCE), prefix)[0, -1].log_softmax(-1)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.artifact.directory import describe as describe
     from regard.artifact.directory import max_length as max_length
     from regard.artifact.directory import model_directory as model_directory
+    from regard.artifact.directory import search_options as search_options
     from regard.artifact.model import LoadedModel as LoadedModel
     from regard.artifact.model import load_model as load_model
     from regard.artifact.model import save_model as save_model
@@ -31,6 +32,7 @@ _HOME = {
     "max_length": "directory",
     "model_directory": "directory",
     "save_model": "model",
+    "search_options": "directory",
 }
 
 __all__ = sorted(_HOME)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.decoding.records import DecodingOptions
 from regard.durable import read_json_file, read_regular_file, verify_directory
 from regard.errors import ArtifactError
 from regard.text import Tokenizer, TokenizerPair
 
 FORMAT = 1
+MAX_LENGTH_PENALTY = 3.0  # beyond that only length would count
 DEFAULT_MAX_LENGTH = 256  # of a model that does not say
 AGAIN = "copy the model again from where it was made"
 
@@ -79,6 +81,14 @@ def max_length(facts: Mapping[str, Any], model: Mapping[str, Any]) -> int:
     if model.get("positions") == "learned" and isinstance(positions, int):
         longest = min(longest, positions - 1)
     return max(1, longest)
+
+
+def search_options(facts: Mapping[str, Any]) -> DecodingOptions:
+    """How this model's translations are searched for: the paper's way, with the penalty that suited its own text."""
+    said = facts.get("length_penalty")
+    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= MAX_LENGTH_PENALTY:
+        return DecodingOptions()
+    return DecodingOptions(length_penalty=float(said))
 
 
 def _read_tokenizers(directory: Path, files: frozenset[str]) -> TokenizerPair:

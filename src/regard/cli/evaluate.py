@@ -3,6 +3,7 @@
 import json
 import sys
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -91,12 +92,12 @@ def _translate(path: Path, test_set: "TestSet", beam: int, engine: EngineName, t
     if test_set.sources is None:
         raise UserError(f"{path} is a model: it needs something to translate", hint="give --source FILE")
     from regard.cli.translate_progress import line_bar
-    from regard.decoding.records import DecodingOptions
     from regard.translator import Translator
 
-    sources, options, outputs = test_set.sources, DecodingOptions(beam=beam), []
+    sources, outputs = test_set.sources, []
     sys.stderr.write(f"translating {len(sources):,} lines with {path}\n")
     with Translator.load(path, engine=engine) as translator, line_bar(len(sources)) as show:
+        options = replace(translator.options, beam=beam)
         for start in range(0, len(sources), _WINDOW_LINES):
             window = sources[start : start + _WINDOW_LINES]
             outputs += [one.text for one in translator.translate(window, options=options, target=target)]

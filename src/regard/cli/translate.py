@@ -1,6 +1,7 @@
 """`regard translate`: stdin to stdout, or files to files; line i of the output is line i of the input."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -25,6 +26,9 @@ def translate(
         float | None, typer.Option(metavar="T", min=0.01, help="Draw at this temperature instead of searching.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="For --sample.")] = 1,
+    length_penalty: Annotated[
+        float | None, typer.Option(metavar="A", min=0, max=3, help="Higher: longer. Default: as in the model.")
+    ] = None,
     prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What every translation begins with.")] = None,
     target: Annotated[str | None, typer.Option(metavar="LANG", help="Of a model with several languages.")] = None,
     engine: Annotated[Literal["auto", "ctranslate2", "torch"], typer.Option(help="What computes.")] = "auto",
@@ -44,15 +48,22 @@ def translate(
         raise UserError("--resume needs --out FILE", hint="what went to standard output can not be taken up again")
     from regard.cli.stream import Job, Stream, jobs_of
     from regard.cli.translating import Audit, Form
-    from regard.decoding.records import DecodingOptions, Sampling
+    from regard.decoding.records import Sampling
     from regard.translator import Translator
 
     jobs: list[Job] = jobs_of(files or [], out)
     sampling = Sampling(temperature=sample, seed=seed) if sample is not None else None
-    options = DecodingOptions(beam=1 if sampling is not None else beam, n_best=nbest, sampling=sampling)
-    shape = Form(form, options, prefix, target)
     audit = Audit(list_warnings=warnings)
     with Translator.load(run, engine=engine, precision=precision, threads=threads) as translator:
+        usual = translator.options
+        options = replace(
+            usual,
+            beam=1 if sampling is not None else beam,
+            length_penalty=usual.length_penalty if length_penalty is None else length_penalty,
+            n_best=nbest,
+            sampling=sampling,
+        )
+        shape = Form(form, options, prefix, target)
         for job in jobs:
             Stream(job, resume=resume, identity=shape.identity(translator)).run(
                 lambda lines: shape.begin(translator, lines, audit), audit

@@ -39,7 +39,7 @@ class BeamTree:
         return {"width": self.width, "nodes": [vars(node) for node in self.nodes]}
 
 
-def tree_of(growth: Sequence[Growth], best: Hypothesis, tokenizer: Tokenizer, width: int) -> BeamTree:
+def tree_of(growth: Sequence[Growth], best: Hypothesis, tokenizer: Tokenizer, options: DecodingOptions) -> BeamTree:
     """The tree of a search for one sentence."""
     nodes = [Node(0, None, 0, tokenizer.piece(tokenizer.bos_id), 0.0, 0.0, None, True, False, False)]
     children: dict[tuple[int, int], int] = {}  # (node, symbol) → node
@@ -61,7 +61,7 @@ def tree_of(growth: Sequence[Growth], best: Hypothesis, tokenizer: Tokenizer, wi
                     text=tokenizer.piece(symbol),
                     log_prob=log_prob,
                     total=total,
-                    score=total / gnmt(step, DecodingOptions().length_penalty) if finished else None,
+                    score=total / gnmt(step, options.length_penalty) if finished else None,
                     kept=finished or (place in live and symbol != tokenizer.eos_id),
                     finished=finished,
                     best=False,
@@ -70,7 +70,7 @@ def tree_of(growth: Sequence[Growth], best: Hypothesis, tokenizer: Tokenizer, wi
         hypotheses = [node_of.get(place, 0) for place in live]  # one without a node is −∞, and has no children
     for node in _path(best, children, tokenizer.eos_id):
         nodes[node] = replace(nodes[node], best=True)
-    return BeamTree(width, tuple(nodes))
+    return BeamTree(options.beam, tuple(nodes))
 
 
 def _path(best: Hypothesis, children: Mapping[tuple[int, int], int], end_id: int) -> Iterator[int]:

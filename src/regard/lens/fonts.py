@@ -75,7 +75,8 @@ def _is_hidden(char: str) -> bool:
 
 
 def _own_font() -> FontEntry:
-    return next(entry for entry in font_manager.fontManager.ttflist if entry.name == OWN_FONT)
+    """The upright face: the bold and slanted ones have fewer letters, and the list has no order."""
+    return _candidates()[OWN_FONT]
 
 
 def _notice_new_fonts() -> None:

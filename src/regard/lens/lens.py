@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from regard.artifact import LoadedModel, load_model, max_length
-from regard.decoding import Hypothesis
+from regard.artifact import LoadedModel, load_model, max_length, search_options
+from regard.decoding import DecodingOptions, Hypothesis
 from regard.decoding.beam import Growth
 from regard.engines.torch_engine import alignment_head
 from regard.errors import UserError
@@ -88,7 +89,7 @@ class Lens:
             target=Target(target_side.text, given is not None, side_of(self._target, tgt_in[0].tolist()), target_side),
             trace=trace,
             steps=steps_of(logits, outputs, self._target),
-            beam=None if found is None else tree_of(growth, found, self._target, beam),
+            beam=None if found is None else tree_of(growth, found, self._target, self._options(beam)),
             interventions=interventions,
             change=change,
         )
@@ -142,7 +143,7 @@ class Lens:
             model,
             src,
             [len(ids)],
-            beam,
+            self._options(beam),
             begin_id=self._begin_id,
             end_id=self._end_id,
             masked=interventions.mask,
@@ -177,6 +178,10 @@ class Lens:
         longest = self.max_length
         if n_symbols > longest:
             raise UserError(f"{what} has {n_symbols} pieces; the model takes {longest}", hint="give one sentence")
+
+    def _options(self, beam: int) -> DecodingOptions:
+        """As the Translator searches."""
+        return replace(search_options(self.loaded.facts), beam=beam)
 
     @property
     def max_length(self) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from regard.data import Batch
-from regard.decoding import Hypothesis
+from regard.decoding import DecodingOptions, Hypothesis
 from regard.lens.altered import altered, silenced
 from regard.lens.interventions import Head, Interventions
 from regard.lens.search import find
@@ -78,7 +78,9 @@ class Reading:
             memory = self._encoded_without(without)
         changed = altered(self.model, Interventions(heads_off=off), 1)
         lengths = ((self.batch.src != self.model.pad_id).sum(1) - 1).tolist()
-        return find(changed, self.batch.src, lengths, 1, begin_id=begin_id, end_id=end_id, memory=memory)
+        return find(
+            changed, self.batch.src, lengths, DecodingOptions(beam=1), begin_id=begin_id, end_id=end_id, memory=memory
+        )
 
     def _encoded_without(self, head: Head) -> TransformerMemory:
         x, layers = self.trace[f"encoder.{head.layer}.self.before"], list(self.model.encoder)[head.layer :]

@@ -17,6 +17,7 @@ from regard.engines.convert import SUBDIRECTORY, convert, supports
 from regard.models import load_weights, named_weights
 from regard.recipe.card import model_card
 from regard.recipe.languages import LanguageFacts
+from regard.recipe.penalty import choose_length_penalty
 from regard.recipe.schema import Recipe
 from regard.text import TokenizerPair
 from regard.training import Progress, Training, average
@@ -50,6 +51,7 @@ def finish(
         **{name: value for name, value in described(found).items() if name != "samples"},
     }
     loaded = LoadedModel(recipe.model.architecture, model.config, model.to("cpu").eval(), tokenizers, facts)
+    facts["length_penalty"] = choose_length_penalty(loaded, training.validation, training.config.translated)
 
     def add_ctranslate2(aside: Path) -> None:
         if supports(model.config) is None:

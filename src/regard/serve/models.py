@@ -9,7 +9,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from regard.artifact import Description
+from regard.artifact import Description, search_options
+from regard.decoding.records import DecodingOptions
 from regard.durable import open_regular_file
 from regard.engines.cores import n_cores
 from regard.serve.batcher import Translates
@@ -37,6 +38,11 @@ class ServedModel:
     @property
     def ready(self) -> bool:
         return bool(self.translators)
+
+    @property
+    def options(self) -> DecodingOptions:
+        """How it searches, unless a request says otherwise."""
+        return DecodingOptions() if self.described is None else search_options(self.described.facts)
 
     def count_tokens(self, text: str) -> int:
         """Sub-words of a text; of a long one an estimate, so that counting never takes long."""

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from time import monotonic
 
-from regard.decoding.records import DecodingOptions
 from regard.errors import UserError
 from regard.serve.batcher import Batcher, Wish
 from regard.serve.keys import Keys
@@ -130,7 +130,7 @@ class Service:
         self.check_number(texts)
         self.check_size(texts)
         self.check_beam(beam, alternatives)
-        options = DecodingOptions(beam=max(beam, alternatives + 1), n_best=alternatives + 1)
+        options = replace(model.options, beam=max(beam, alternatives + 1), n_best=alternatives + 1)
         return await self._batcher_of(model).translate(
             texts,
             model.count_tokens,

@@ -24,7 +24,7 @@ from regard.training.schedule import rate
 from regard.training.stop import Stop
 from regard.training.validation import Translate, Validation, validate
 
-BUDGET_RESERVE_SECONDS = 3.0  # for the last save, the average and the model directory
+BUDGET_RESERVE_SECONDS = 5.0  # for the last save, the average, the length penalty and the model directory
 BUDGET_TOLERANCE = 1.05
 
 _LOWER = "lower training.rate, or set training.clip = 1.0, in another directory; the last checkpoint is good"

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from regard.artifact import Description, describe, max_length
+from regard.artifact import Description, describe, max_length, search_options
 from regard.decoding.records import DecodingOptions, Hypothesis
 from regard.engines.load import EngineName, Precision, load_engine
 from regard.engines.protocol import Engine
@@ -47,6 +47,7 @@ class Translator:
         self.described = described
         self.engine = engine
         self.precision = precision  # that the engine computes in
+        self.options = search_options(described.facts)  # unless others are asked for
         self._max_length = max_length(described.facts, described.model)
 
     @classmethod
@@ -98,7 +99,7 @@ class Translator:
             raise ValueError(f"{len(prefixes)} prefixes for {len(lines)} lines")
         waiting, sources, forced = self._parts(lines, prefixes, target)
         found = self.engine.begin(
-            sources, options or DecodingOptions(), forced if prefixes is not None else None, with_attention=details
+            sources, options or self.options, forced if prefixes is not None else None, with_attention=details
         )
 
         def joined() -> list[Translation]:
