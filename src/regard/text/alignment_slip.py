@@ -15,11 +15,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+Cells = NDArray[np.uint8]  # small numbers, many of them
 
 MAX_OFFSET = 5
-MAX_LINES = 5_000_000  # 12 bytes a line and side; what comes after is not looked at
+MAX_LINES = 5_000_000  # 12 bytes a line and side, and 80 in the end; what comes after is not looked at
 _OFFSETS = np.arange(-MAX_OFFSET, MAX_OFFSET + 1)
 _APART = (23, -29, 38, -44)  # odd and even offsets at which nothing can match: what chance looks like
 _NOWHERE = len(_OFFSETS)  # the row for lines that match nothing near
@@ -101,22 +102,21 @@ class _Pairs:
         self.source_bins, self.target_bins = (_length_bins(side.log_lengths, n) for side in (source, target))
         self.source_bits, self.target_bits = (np.array(side.signatures[:n], np.uint64) for side in (source, target))
 
-    def at(self, offset: int) -> tuple[Ints, Ints]:
+    def at(self, offset: int) -> tuple[Cells, Cells]:
         """For every source line the cell of the length table, and of the overlap table, at this offset."""
         other = np.clip(np.arange(self.n) + offset, 0, self.n - 1)
         lengths = self.source_bins * _LENGTH_BINS + self.target_bins[other]
         a, b = self.source_bits, self.target_bits[other]
-        shared = np.bitwise_count(a & b).astype(np.float64)
-        by_chance = np.bitwise_count(a).astype(np.float64) * np.bitwise_count(b) / 64
-        overlap = np.clip(np.round((shared - by_chance) * 1.5) + 4, 0, _OVERLAP_BINS - 1)
-        return lengths, overlap.astype(np.int64)
+        shared = np.bitwise_count(a & b).astype(np.float32)
+        by_chance = np.bitwise_count(a).astype(np.float32) * np.bitwise_count(b) / np.float32(64)
+        overlap = np.clip(np.round((shared - by_chance) * np.float32(1.5)) + 4, 0, _OVERLAP_BINS - 1)
+        return lengths, overlap.astype(np.uint8)
 
     def agreement(self, offset: int) -> Floats:
         """For every source line a rough sign of a match with the target line at this offset."""
         lengths, overlap = self.at(offset)
-        apart = np.abs(lengths // _LENGTH_BINS - lengths % _LENGTH_BINS)
-        signs: Floats = overlap / _OVERLAP_BINS - apart / _LENGTH_BINS
-        return signs
+        apart = np.abs((lengths // _LENGTH_BINS).astype(np.int8) - (lengths % _LENGTH_BINS).astype(np.int8))
+        return np.asarray(overlap / np.float32(_OVERLAP_BINS) - apart / np.float32(_LENGTH_BINS), np.float32)
 
     def first_guess(self) -> Ints:
         """An offset for each window by plain agreement, or none where it is nearer to chance than to good windows."""
@@ -130,8 +130,10 @@ class _Pairs:
 
     def related(self, path: Ints) -> bool:
         """Whether lines at the offsets of the path agree better than lines far apart do at any offset."""
-        signs = np.stack([self.agreement(int(offset)) for offset in _OFFSETS])
-        chosen = signs[np.where(path == _NOWHERE, MAX_OFFSET, path), np.arange(self.n)]
+        chosen = self.agreement(0)
+        for row, offset in enumerate(_OFFSETS):
+            if offset and (here := path == row).any():
+                chosen[here] = self.agreement(int(offset))[here]
         return self._better_than_chance(chosen, 0, self.n)
 
     def is_lost(self, slip: Slip) -> bool:
@@ -149,16 +151,16 @@ class _Pairs:
 
         A last row of zeros stands for no match at all.
         """
-        placed = np.flatnonzero(path != _NOWHERE)
         cells = [self.at(int(offset)) for offset in _OFFSETS]
         chance = [self.at(offset) for offset in _APART]
-        total = np.zeros((len(_OFFSETS), self.n))
+        total = np.zeros((len(_OFFSETS) + 1, self.n), np.float32)
         for kind, size in ((0, _LENGTH_BINS**2), (1, _OVERLAP_BINS)):
-            stacked = np.stack([cell[kind] for cell in cells])
-            matched = np.bincount(stacked[path[placed], placed], minlength=size)
-            unmatched = np.bincount(np.concatenate([cell[kind] for cell in chance]), minlength=size)
-            total += _log_ratio(matched, unmatched)[stacked]
-        return np.vstack([np.clip(total, -_CLIP, _CLIP), np.zeros(self.n)])
+            matched = sum(np.bincount(cell[kind][path == row], minlength=size) for row, cell in enumerate(cells))
+            unmatched = sum(np.bincount(cell[kind], minlength=size) for cell in chance)
+            ratio = _log_ratio(np.asarray(matched), np.asarray(unmatched))
+            for row, cell in enumerate(cells):
+                total[row] += ratio[cell[kind]]
+        return np.clip(total, -_CLIP, _CLIP, out=total)
 
 
 def _log_ratio(matched: Ints, unmatched: Ints) -> Floats:
@@ -166,11 +168,11 @@ def _log_ratio(matched: Ints, unmatched: Ints) -> Floats:
     chance = (unmatched + 1) / (unmatched.sum() + len(unmatched))
     strength = 20.0
     seen = (matched + strength * chance) / (matched.sum() + strength)
-    ratio: Floats = np.log(seen / chance)
+    ratio: Floats = np.log(seen / chance).astype(np.float32)
     return ratio
 
 
-def _length_bins(lengths: "array[float]", n: int) -> Ints:
+def _length_bins(lengths: "array[float]", n: int) -> Cells:
     """Tenths of the log length, after what the neighbourhood has in common is taken away (files sorted by length)."""
     logs = np.log1p(np.array(lengths[:n], np.float64))
     reach = min(50, n // 4)
@@ -178,7 +180,7 @@ def _length_bins(lengths: "array[float]", n: int) -> Ints:
     low, high = np.maximum(np.arange(n) - reach, 0), np.minimum(np.arange(n) + reach + 1, n)
     rest = logs - (sums[high] - sums[low]) / (high - low)
     edges = np.quantile(rest, np.arange(1, _LENGTH_BINS) / _LENGTH_BINS)
-    bins: Ints = np.searchsorted(edges, rest).astype(np.int64)
+    bins: Cells = np.searchsorted(edges, rest).astype(np.uint8)
     return bins
 
 
