@@ -83,7 +83,7 @@ def our_greedy(loaded: LoadedModel, source: list[int], limit: int) -> tuple[int,
 
 @torch.no_grad()
 def our_beam(loaded: LoadedModel, source: list[int], options: DecodingOptions) -> list[tuple[tuple[int, ...], float]]:
-    """The search of the engine's docstring, in the plainest way: every prefix is run from its beginning."""
+    """The search that ctranslate2_search.py describes, in the plainest way: every prefix is run from its beginning."""
     memory = torch.tensor([[*source, 3]])
     alive: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
     finished: list[tuple[tuple[int, ...], float]] = []

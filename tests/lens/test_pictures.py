@@ -151,7 +151,8 @@ def test_the_files_are_what_they_say(look: Look, tmp_path: Path) -> None:
 def test_remarks_about_fonts_reach_the_picture(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.lens import fonts
 
-    monkeypatch.setattr(fonts, "_candidates", dict)
+    only_ours = {fonts.OWN_FONT: fonts._own_font()}
+    monkeypatch.setattr(fonts, "_candidates", lambda: only_ours)
     (remark,) = draw_map(Map("Encoder", even(1, 1)), ["길"], ["a"]).remarks
     assert "Korean" in remark
     assert draw_heads(look, "encoder").remarks == ()

@@ -1,21 +1,4 @@
-"""The fast engine: CTranslate2 on the CPU, int8 or float32. No torch is imported here.
-
-How CTranslate2 searches (its `decoding.cc`), as far as another search has to know it to give the same answers:
-- each step looks at the 2·beam best continuations. Of the first `beam` of them, those that end are finished
-  hypotheses, and the best of the others that do not end take their places; an end among the second `beam` is lost;
-- a sentence is done as soon as it has `beam` finished hypotheses (the last step may bring more than that), whatever
-  the hypotheses that are still alive could become. With a length penalty of exactly 0 it would stop earlier, so it is
-  never given 0;
-- at the length limit, which counts the end symbol, the first `beam` continuations are finished as they are;
-- a hypothesis is then worth Σ log p / length^β, and only the `beam` best are given back, which are ranked again here
-  by ((5 + length) / 6)^α. β is chosen so that both penalties grow alike at the length of the source: what is lost
-  are the worst of the surplus;
-- a symbol that may not come is taken out before the softmax, so its probability goes to the others, and a forced
-  prefix costs nothing. Where that matters, hypotheses are scored again here, by forced decoding;
-- behind a forced prefix, the end may come next only as the single best continuation;
-- the attention that it gives for the first symbol of a beam search is another sentence's (seen in 4.8.4), so the
-  hypotheses are gone through once more for their attention, greedily, as forced prefixes.
-"""
+"""The fast engine: CTranslate2 on the CPU, int8 or float32. No torch is imported here."""
 
 from __future__ import annotations
 
@@ -33,31 +16,16 @@ from regard.decoding.penalties import gnmt
 from regard.decoding.records import DecodingOptions, Hypothesis, check_options
 from regard.engines.cores import n_cores
 from regard.engines.ctranslate2_batches import Job, batches_of, of_one_limit
+from regard.engines.ctranslate2_search import END, Outcome, beta_of, constrains, outcomes_of, ranked, settings_of
 from regard.engines.model_file import check_converted
 from regard.engines.protocol import Found, Ids
 from regard.errors import ArtifactError, DataError
-from regard.text.vocabulary import EOS_ID
 
 ComputeType = Literal["int8", "float32"]
 
-_SMALLEST_BETA = 1e-9  # in float32, length to this power is 1
-_IMPOSSIBLE = -1e9  # CTranslate2 fills up with hypotheses of about -1e10 where there are not enough
-_END = str(EOS_ID)
 _AGAIN = "copy the model again from where it was made"
 
 _seeding = Lock()  # CTranslate2 has one seed for the whole process
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A hypothesis as the search left it."""
-
-    ids: tuple[int, ...]
-    ended: bool  # or cut off at the limit
-    total: float  # Σ log p
-
-    def score(self, alpha: float) -> float:
-        return self.total / gnmt(len(self.ids) + self.ended, alpha)
 
 
 @dataclass(frozen=True)
@@ -116,7 +84,7 @@ class CTranslate2Engine:
         else:
             running = self._start(self._translator, batches_of(waiting, self._n_workers, options.beam), options)
             answers = partial(self._search, running, options)
-        looks = with_attention or prefixes is not None or _constrains(options)
+        looks = with_attention or prefixes is not None or constrains(options)
 
         def found() -> Found:
             ordered = _in_order(jobs, answers(), options)
@@ -196,7 +164,7 @@ class CTranslate2Engine:
         cut = [(job, found[0].ids[: job.limit], len(found[0].ids) < job.limit) for job, found in over]
         log_probs = self._log_probs([job.source for job, _, _ in cut], [ids for _, ids, _ in cut])
         return [
-            (job, [_Found(ids, ended, sum(known[: len(ids) + ended]))])
+            (job, [Outcome(ids, ended, sum(known[: len(ids) + ended]))])
             for (job, ids, ended), known in zip(cut, log_probs, strict=True)
         ]
 
@@ -213,11 +181,11 @@ class CTranslate2Engine:
 
     def _start(self, translator: Any, batches: list[list[Job]], options: DecodingOptions) -> list[_Running]:
         """All batches at once to the workers."""
-        settings = _settings(options, self._n_symbols[1])
+        settings = settings_of(options, self._n_symbols[1])
         running = []
         for batch in batches:
             limit = max(job.limit for job in batch)
-            beta = _beta(options.length_penalty, max(len(job.source) for job in batch))
+            beta = beta_of(options.length_penalty, max(len(job.source) for job in batch))
             results = translator.translate_batch(
                 self._tokens((job.source for job in batch), end=True),
                 self._tokens(job.prefix for job in batch) if batch[0].prefix else None,
@@ -230,7 +198,7 @@ class CTranslate2Engine:
         return running
 
     def _looked_into(
-        self, sources: Sequence[Ids], found: list[list[_Found]], options: DecodingOptions, with_attention: bool
+        self, sources: Sequence[Ids], found: list[list[Outcome]], options: DecodingOptions, with_attention: bool
     ) -> list[list[Hypothesis]]:
         """The same hypotheses with what the model itself says of each symbol, ranked by that."""
         pairs = [(source, one) for source, some in zip(sources, found, strict=True) for one in some]
@@ -293,66 +261,23 @@ class CTranslate2Engine:
 
     def _tokens(self, sequences: Iterable[Ids], end: bool = False) -> list[list[str]]:
         """Ids as CTranslate2 reads them."""
-        names, last = self._names, [_END] if end else []
+        names, last = self._names, [END] if end else []
         return [[names[i] for i in ids] + last for ids in sequences]
 
 
-_Answer = tuple[Job, list[_Found]]
-
-
-def _settings(options: DecodingOptions, n_symbols: int) -> dict[str, Any]:
-    settings: dict[str, Any] = {
-        "asynchronous": True,
-        "max_input_length": 0,
-        "return_end_token": True,
-        "return_scores": True,
-        "beam_size": options.beam,
-        "num_hypotheses": options.beam,
-        "no_repeat_ngram_size": options.no_repeat_ngram,
-        "suppress_sequences": [[str(i)] for i in options.banned] or None,
-    }
-    if options.sampling is not None:
-        settings |= {
-            "beam_size": 1,
-            "num_hypotheses": options.n_best,
-            "sampling_topk": min(options.sampling.top_k, n_symbols),
-            "sampling_topp": options.sampling.top_p,
-            "sampling_temperature": options.sampling.temperature,
-        }
-    return settings
-
-
-def _beta(alpha: float, length: int) -> float:
-    """The exponent with which length^β grows as ((5 + length) / 6)^α does; never 0, which is another search."""
-    return max(alpha * length / (length + 5), _SMALLEST_BETA)
-
-
-def _found(result: Any, beta: float) -> list[_Found]:
-    """What CTranslate2 gives, its own length penalty taken back."""
-    done = []
-    for tokens, score in zip(result.hypotheses, result.scores, strict=True):
-        ended = bool(tokens) and tokens[-1] == _END
-        ids = tuple(map(int, tokens[:-1] if ended else tokens))
-        done.append(_Found(ids, ended, score * len(tokens) ** beta))
-    return [one for one in done if one.total > _IMPOSSIBLE] or done[:1]
+_Answer = tuple[Job, list[Outcome]]
 
 
 def _answered(running: list[_Running]) -> Iterator[tuple[list[Job], list[_Answer]]]:
     """Each batch with its answers, as soon as they are there."""
     for one in running:
-        yield one.batch, [(job, _found(r.result(), one.beta)) for job, r in zip(one.batch, one.results, strict=True)]
+        yield (
+            one.batch,
+            [(job, outcomes_of(r.result(), one.beta)) for job, r in zip(one.batch, one.results, strict=True)],
+        )
 
 
-def _in_order(jobs: list[Job], answers: list[_Answer], options: DecodingOptions) -> list[list[_Found]]:
+def _in_order(jobs: list[Job], answers: list[_Answer], options: DecodingOptions) -> list[list[Outcome]]:
     """As the sources came; an empty one stays empty."""
-    found = {job.place: _ranked(some, options) for job, some in answers}
-    return [found.get(job.place) or [_Found(tuple(job.prefix), True, 0.0)] for job in jobs]
-
-
-def _ranked(found: list[_Found], options: DecodingOptions) -> list[_Found]:
-    return sorted(found, key=lambda one: -one.score(options.length_penalty))[: options.n_best]
-
-
-def _constrains(options: DecodingOptions) -> bool:
-    """Whether the probabilities of the search are others than the model's."""
-    return bool(options.min_length or options.no_repeat_ngram or options.banned or options.sampling)
+    found = {job.place: ranked(some, options) for job, some in answers}
+    return [found.get(job.place) or [Outcome(tuple(job.prefix), True, 0.0)] for job in jobs]
