@@ -54,7 +54,7 @@ def write_text(folder: Path, sides: dict[str, Iterable[list[str]]], pieces: list
 
 
 def marian(job: Job) -> list[str]:
-    """One process, a worker a thread: `--cpu-threads 1` with threads in its matrix products is slower."""
+    """One process, a worker a thread."""
     shape, folder = job.shape, job.folder
     text, vocabulary = [str(folder / "train.en"), str(folder / "train.de")], str(folder / "pymarian.txt")
     options = {
