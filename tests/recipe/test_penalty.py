@@ -57,20 +57,22 @@ def test_what_is_no_penalty_is_the_paper_s(said: object) -> None:
     assert search_options({"length_penalty": said}).length_penalty == 0.6
 
 
-def test_everyone_who_translates_takes_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert search_options({"length_penalty": 1.2}).length_penalty == 1.2
+def test_everyone_who_translates_takes_it_up() -> None:
     (served,) = load_models([GOLDEN], n_engines=1)
     assert served.described is not None
     served.described.facts["length_penalty"] = 1.2
     assert served.options.length_penalty == 1.2
+    with Translator.load(GOLDEN) as plain:
+        assert plain.options.length_penalty == 0.6
+        assert Translator(served.described, plain.engine).options.length_penalty == 1.2
+
+
+def test_the_lens_scores_with_it() -> None:
     loaded = load_model(GOLDEN)
-    loaded.facts["length_penalty"] = 3
-    text = "3 1 2"
-    penalised = Lens(loaded).look(text).beam
-    loaded.facts["length_penalty"] = 0
-    plain = Lens(loaded).look(text).beam
-    assert penalised is not None and plain is not None
-    scores = [[node.score for node in tree.nodes if node.finished] for tree in (penalised, plain)]
+    scores = []
+    for alpha in (0, 3):
+        loaded.facts["length_penalty"] = alpha
+        tree = Lens(loaded).look("3 1 2").beam
+        assert tree is not None
+        scores.append([node.score for node in tree.nodes if node.finished])
     assert scores[0] != scores[1]
-    with Translator.load(GOLDEN) as translator:
-        assert translator.options.length_penalty == 0.6
