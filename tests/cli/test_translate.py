@@ -107,6 +107,14 @@ def test_jsonl_and_tsv_say_more(model: Path) -> None:
     assert len(row.split("\t")) == 6 and row.count("\n") == 1
 
 
+def test_a_length_penalty_that_is_asked_for_ranks(model: Path) -> None:
+    usual, none, high = (
+        float(run(model, b"one two\n", "--format", "tsv", "--beam", "1", *more).stdout.split(b"\t")[0])
+        for more in ([], ["--length-penalty", "0"], ["--length-penalty", "3"])
+    )
+    assert none < usual < high < 0  # a sum of log-probabilities, divided by more and more
+
+
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
