@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,29 +73,28 @@ def first_run(out: Path, watcher: Watcher, *, again: bool = False, steps: int | 
     elif (told := _told(out)) is not None:
         return told
     watcher.progress("making up sentences", 0, 1)
+    street = cache(lambda: split(SEED, n_train=N_TRAIN))  # written down, and in the end it tells the right answers
     try:
-        train(_recipe(street_text(out, N_TRAIN), steps), out, watcher=watcher)
+        train(_recipe(_written(out, street), steps), out, watcher=watcher)
     except RunError as error:
         raise RunError(error.message, hint=f"{error.hint}; `regard demo --again` begins anew") from error
-    told = _measured(out)
+    told = _measured(out, street())
     write_file(out / "demo.json", told.model_dump_json(indent=1).encode())
     return told
 
 
 def street_text(out: Path, n_train: int) -> Path:
     """Where the street corpus lies in a run: written there once; the same seed gives the same text again."""
+    return _written(out, lambda: split(SEED, n_train=n_train))
+
+
+def _written(out: Path, street: Callable[[], StreetCorpus]) -> Path:
     require_run_directory(out)
     check_writable(out, 0)
     text = out / "data" / "street"
     if not (text / "unseen.de").exists():  # the last file that is written
-        write(text, _street(n_train))
+        write(text, street())
     return text
-
-
-@lru_cache(1)
-def _street(n_train: int) -> StreetCorpus:
-    """Made up once: it is written down, and in the end it tells what the right answers were."""
-    return split(SEED, n_train=n_train)
 
 
 def _forget(out: Path) -> None:
@@ -118,8 +117,8 @@ def _told(out: Path) -> FirstRun | None:
         return None
 
 
-def _measured(out: Path) -> FirstRun:
-    corpus, famous, loaded = _street(N_TRAIN), canonical(), load_model(out)
+def _measured(out: Path, corpus: StreetCorpus) -> FirstRun:
+    famous, loaded = canonical(), load_model(out)
     with Translator.load(out) as translator:
         test, unseen = (measure(translator, pairs) for pairs in (corpus.test, corpus.unseen))
         done = translator.translate([pair.source for pair in famous])
