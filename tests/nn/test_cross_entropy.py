@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.nn import cross_entropy, linear_cross_entropy, linear_symmetric_kl, smoothed_cross_entropy
+from regard.nn import cross_entropy, linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
 
 CHUNKS = (1, 16 * 13 * 8, 17 * 13 * 8, 2**24)  # bytes: for a vocabulary of 13 in float64, 16, 16, 17 and all rows
 
@@ -120,34 +120,51 @@ def test_no_gradient_is_computed_where_none_is_asked_for(
     assert made == []
 
 
-def plain_symmetric_kl(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
-    p, q = (a @ weight.t()).softmax(-1), (b @ weight.t()).softmax(-1)
-    return ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
+def plain_r_drop(a: Tensor, b: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> Tensor:
+    one, two = a @ weight.t(), b @ weight.t()
+    p, q = one.softmax(-1), two.softmax(-1)
+    apart = ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
+    losses = [smoothed_cross_entropy(logits, targets, smoothing) for logits in (one, two)]
+    return (losses[0] + losses[1] + agreement * apart) / 2
 
 
+@pytest.mark.parametrize("agreement", [0.0, 0.7, 5.0])
 @pytest.mark.parametrize("chunk", CHUNKS)
-def test_symmetric_kl_equals_its_definition_in_value_and_gradient(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r_drop_equals_its_definition_in_value_and_gradient(
+    chunk: int, agreement: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
-    (a, weight, _), (b, _, _) = tensors(seed=1), tensors(seed=2)
-    expected, found = plain_symmetric_kl(a, b, weight), linear_symmetric_kl(a, b, weight)
+    (a, weight, targets), (b, _, _) = tensors(seed=1), tensors(seed=2)
+    expected = plain_r_drop(a, b, weight, targets, 0.1, agreement)
+    found = linear_r_drop(torch.stack([a, b]), weight, targets, 0.1, agreement).loss
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(
         torch.autograd.grad(found, (a, b, weight)), torch.autograd.grad(expected, (a, b, weight))
     )
 
 
+def test_r_drop_tells_the_mean_of_both_passes() -> None:
+    (a, weight, targets), (b, _, _) = tensors(seed=1), tensors(seed=2)
+    one, two = (linear_cross_entropy(each, weight, targets, 0.1) for each in (a, b))
+    both = linear_r_drop(torch.stack([a, b]), weight, targets, 0.1, 1.0)
+    torch.testing.assert_close(both.nll, (one.nll + two.nll) / 2)
+    torch.testing.assert_close(both.n_right, (one.n_right + two.n_right) / 2)
+
+
 def test_equal_predictions_have_no_divergence_and_extreme_ones_a_finite_one() -> None:
-    hidden, weight, _ = tensors()
-    assert linear_symmetric_kl(hidden, hidden, weight).item() == 0
-    far = linear_symmetric_kl(1e3 * hidden, -1e3 * hidden, weight)
-    assert bool(far.isfinite())
+    hidden, weight, targets = tensors()
+    alike = linear_r_drop(torch.stack([hidden, hidden]), weight, targets, 0.1, 5.0)
+    torch.testing.assert_close(alike.loss, linear_cross_entropy(hidden, weight, targets, 0.1).loss)
+    far = linear_r_drop(torch.stack([1e3 * hidden, -1e3 * hidden]), weight, targets, 0.1, 5.0)
+    assert bool(far.loss.isfinite())
+    assert all(bool(one.isfinite().all()) for one in torch.autograd.grad(far.loss, (hidden, weight)))
 
 
 def test_half_precision_outside_does_not_reach_the_softmax() -> None:
     hidden, weight, targets = (t if t.dtype == torch.int64 else t.detach().float() + 1 for t in tensors(v=300))
-    other = hidden.flip(0)
+    both = torch.stack([hidden, hidden.flip(0)])
     expected = linear_cross_entropy(hidden, weight, targets, 0.5).loss
-    apart = linear_symmetric_kl(hidden, other, weight)
+    apart = linear_r_drop(both, weight, targets, 0.5, 1.0).loss
     with torch.autocast("cpu", dtype=torch.bfloat16):
         torch.testing.assert_close(linear_cross_entropy(hidden, weight, targets, 0.5).loss, expected)
-        torch.testing.assert_close(linear_symmetric_kl(hidden, other, weight), apart)
+        torch.testing.assert_close(linear_r_drop(both, weight, targets, 0.5, 1.0).loss, apart)

@@ -8,7 +8,7 @@ from regard.nn.attention import (
     dot_product_scores,
     scaled_dot_product_scores,
 )
-from regard.nn.cross_entropy import Scores, linear_cross_entropy, linear_symmetric_kl, smoothed_cross_entropy
+from regard.nn.cross_entropy import Scores, linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import Embedding, InputEmbedding
 from regard.nn.feed_forward import Activation, FeedForward
@@ -39,7 +39,7 @@ __all__ = [
     "causal_visible",
     "dot_product_scores",
     "linear_cross_entropy",
-    "linear_symmetric_kl",
+    "linear_r_drop",
     "padding_visible",
     "scaled_dot_product_scores",
     "shared_rows",

@@ -3,7 +3,7 @@
 The logits of a batch are its largest tensor by far (tokens × vocabulary). Here they exist for a few
 hundred tokens at a time, are turned into the gradient where they lie, and are gone.
 
-N tokens, D d_model, V vocabulary
+N tokens, D d_model, V vocabulary, P passes: 2 for R-Drop, else 1
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.utils.checkpoint import checkpoint
 
 CHUNK_BYTES = 32 * 2**20  # of logits at a time: large enough for full speed, small enough for a CPU's last cache
 
@@ -20,7 +19,7 @@ SMALLEST_P = 1e-30
 
 
 class Scores(NamedTuple):
-    """Sums over the real tokens. Only `loss` carries a gradient."""
+    """Sums over the real tokens (of several passes, their mean). Only `loss` carries a gradient."""
 
     loss: Tensor  # with label smoothing: what is minimised
     nll: Tensor  # −log p(right symbol): what perplexity is made of
@@ -36,10 +35,22 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) ->
 
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> Scores:
     """The same loss of `hidden @ weight.T`: (N, D), (V, D), (N,) → sums."""
+    return _scores(hidden[None], weight, targets, smoothing, 0.0)
+
+
+def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> Scores:
+    """The mean loss of two passes, (2, N, D), and a penalty for predicting differently (R-Drop, Liang et al., 2021).
+
+    The penalty is ½ · `agreement` · ½ (KL(p‖q) + KL(q‖p)): half of what their paper writes, as the mean is of the sum.
+    """
+    return _scores(hidden, weight, targets, smoothing, agreement)
+
+
+def _scores(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> Scores:
     # asked here: inside `apply` gradients look switched off, and a parameter always says that it wants one
     learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     with torch.autocast(hidden.device.type, enabled=False):  # bfloat16 stays outside
-        return Scores(*_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, learns))  # type: ignore[no-untyped-call]
+        return Scores(*_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, agreement, learns))  # type: ignore[no-untyped-call]
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -51,37 +62,33 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, learns: bool
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float, learns: bool
     ) -> tuple[Tensor, ...]:
-        n, v = len(hidden), len(weight)
+        (passes, n, _), v = hidden.shape, len(weight)
         hidden, weight = hidden.detach(), weight.detach()
         mean_row = weight.mean(0)  # (D,)
         d_hidden, d_weight = (torch.empty_like(hidden), torch.zeros_like(weight)) if learns else (None, None)
         sums = hidden.new_zeros(3, dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
-        rows = max(16, CHUNK_BYTES // (v * hidden.element_size()))
-        logits_buffer = hidden.new_empty(min(rows, n), v)
+        rows = max(16, CHUNK_BYTES // (v * hidden.element_size() * passes))
+        logits_buffer = hidden.new_empty(min(rows, n) * passes, v)
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
-            h, y = hidden[part], targets[part]
-            logits = torch.mm(h, weight.t(), out=logits_buffer[: len(h)])  # (n, V)
-            peak = logits.amax(-1)
-            z_right = logits.gather(-1, y[:, None]).squeeze(-1)
-            p = torch.softmax(logits, -1, out=logits)  # in place
-            p_right = p.gather(-1, y[:, None]).squeeze(-1)
-            nll = -p_right.log()
-            lost = p_right < SMALLEST_P  # too small for float32: asked of the likeliest symbol, which never is
-            nll[lost] = peak[lost] - p[lost].amax(-1).log() - z_right[lost]
-            log_norm = nll + z_right  # log Σ exp z
-            smooth = log_norm - h @ mean_row  # −log p, averaged over the vocabulary
-            loss = (1 - smoothing) * nll + smoothing * smooth
-            sums += torch.stack([loss.sum(), nll.sum(), (z_right >= peak).sum()])
+            h, y = hidden[:, part].flatten(0, 1), targets[part].repeat(passes)  # (P·n, D), (P·n,)
+            logits = torch.mm(h, weight.t(), out=logits_buffer[: len(h)])  # (P·n, V)
+            apart = logits[: len(h) // 2] - logits[len(h) // 2 :] if passes == 2 else None  # (n, V)
+            p, scores = _softmax_in_place(logits, y)
+            smooth = scores.log_norm - h @ mean_row  # −log p, averaged over the vocabulary
+            loss = (1 - smoothing) * scores.nll + smoothing * smooth
+            sums += torch.stack([loss.sum(), scores.nll.sum(), scores.n_right]) / passes
+            if apart is not None:
+                sums[0] += _disagreement_in_place(p, apart, agreement)
             if d_hidden is not None and d_weight is not None:
-                torch.mm(p, weight, out=d_hidden[part])
+                d_hidden[:, part] = torch.mm(p, weight).view(passes, -1, h.shape[1])
                 d_weight.addmm_(p.t(), h)
         if d_hidden is not None and d_weight is not None:
-            d_hidden.sub_(weight[targets], alpha=1 - smoothing).sub_(mean_row, alpha=smoothing)
-            d_weight.index_add_(0, targets, hidden, alpha=smoothing - 1)
-            d_weight.sub_(hidden.sum(0), alpha=smoothing / v)
+            d_hidden.sub_(weight[targets], alpha=(1 - smoothing) / passes).sub_(mean_row, alpha=smoothing / passes)
+            d_weight.index_add_(0, targets, hidden.sum(0), alpha=(smoothing - 1) / passes)
+            d_weight.sub_(hidden.sum((0, 1)), alpha=smoothing / v / passes)
             ctx.save_for_backward(d_hidden, d_weight)
         loss, nll, n_right = (sums[i].to(hidden.dtype) for i in range(3))
         ctx.mark_non_differentiable(nll, n_right)
@@ -89,22 +96,37 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight = ctx.saved_tensors
-        return d_hidden * grad, d_weight * grad, None, None, None
+        return d_hidden * grad, d_weight * grad, None, None, None, None
 
 
-def linear_symmetric_kl(hidden_a: Tensor, hidden_b: Tensor, weight: Tensor) -> Tensor:
-    """½ (KL(p‖q) + KL(q‖p)) of the two softmaxes, summed over tokens; logits live a chunk at a time (R-Drop)."""
-    rows = max(16, CHUNK_BYTES // (len(weight) * hidden_a.element_size()))
-    with torch.autocast(hidden_a.device.type, enabled=False):  # bfloat16 stays outside
-        parts = [
-            checkpoint(_symmetric_kl, a, b, weight, use_reentrant=False)
-            for a, b in zip(hidden_a.split(rows), hidden_b.split(rows), strict=True)
-        ]
-    return torch.stack(parts).sum()
+class _RowScores(NamedTuple):
+    nll: Tensor
+    log_norm: Tensor  # log Σ exp z
+    n_right: Tensor
 
 
-def _symmetric_kl(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
-    log_p, log_q = (a @ weight.t()).log_softmax(-1), (b @ weight.t()).log_softmax(-1)
-    return 0.5 * ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum()
+def _softmax_in_place(logits: Tensor, targets: Tensor) -> tuple[Tensor, _RowScores]:
+    peak = logits.amax(-1)
+    z_right = logits.gather(-1, targets[:, None]).squeeze(-1)
+    p = torch.softmax(logits, -1, out=logits)
+    p_right = p.gather(-1, targets[:, None]).squeeze(-1)
+    nll = -p_right.log()
+    lost = p_right < SMALLEST_P  # too small for float32: asked of the likeliest symbol, which never is
+    nll[lost] = peak[lost] - p[lost].amax(-1).log() - z_right[lost]
+    return p, _RowScores(nll, nll + z_right, (z_right >= peak).sum())
+
+
+def _disagreement_in_place(p: Tensor, apart: Tensor, agreement: float) -> Tensor:
+    """R-Drop's penalty; turns both passes' p (2·n, V) into the gradient of the whole loss.
+
+    With d = z_p − z_q, ½ (KL(p‖q) + KL(q‖p)) = ½ Σ (p − q) d, and its gradient by z_p is ½ (p (1 + d − Σ p d) − q).
+    """
+    one, two = p.chunk(2)
+    mean_one, mean_two = ((each * apart).sum(-1, keepdim=True) for each in (one, two))  # (n, 1)
+    half = agreement / 4  # of the penalty's ½ and of the divergence's
+    was_one = one.clone()
+    one.mul_((half * apart).add_(0.5 + half * (1 - mean_one))).sub_(two, alpha=half)
+    two.mul_((-half * apart).add_(0.5 + half * (1 + mean_two))).sub_(was_one, alpha=half)
+    return half * (mean_one - mean_two).sum()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.data import Batch
 from regard.models import TranslationModel
-from regard.nn import linear_cross_entropy, linear_symmetric_kl
+from regard.nn import linear_cross_entropy, linear_r_drop
 
 
 class Outcome(NamedTuple):
@@ -33,7 +33,7 @@ def cross_entropy(smoothing: float = 0.0) -> Objective:
 
     def objective(model: TranslationModel, batch: Batch) -> Outcome:
         hidden, targets = _real(model, batch)
-        scores = linear_cross_entropy(hidden, model.output_weight, targets, smoothing)
+        scores = linear_cross_entropy(hidden[0], model.output_weight, targets, smoothing)
         return Outcome(scores.loss, scores.nll, scores.n_right, len(targets))
 
     return objective
@@ -46,27 +46,18 @@ def r_drop(smoothing: float, weight: float) -> Objective:
     """
 
     def objective(model: TranslationModel, batch: Batch) -> Outcome:
-        twice = Batch(
-            src=batch.src.repeat(2, 1),
-            tgt_in=batch.tgt_in.repeat(2, 1),
-            tgt_out=batch.tgt_out.repeat(2, 1),
-            n_tokens=2 * batch.n_tokens,
-            indices=batch.indices,
-        )
-        hidden, targets = _real(model, twice)  # (2N, D): the second pass stands behind the first
-        scores = linear_cross_entropy(hidden, model.output_weight, targets, smoothing)
-        first, second = hidden.chunk(2)
-        apart = linear_symmetric_kl(first, second, model.output_weight)
-        loss = 0.5 * scores.loss + 0.5 * weight * apart
-        return Outcome(loss, scores.nll / 2, scores.n_right / 2, batch.n_tokens)
+        hidden, targets = _real(model, batch, passes=2)
+        scores = linear_r_drop(hidden, model.output_weight, targets, smoothing, weight)
+        return Outcome(scores.loss, scores.nll, scores.n_right, len(targets))
 
     return objective
 
 
-def _real(model: TranslationModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The features and targets of what is not padding: (N, D), (N,)."""
+def _real(model: TranslationModel, batch: Batch, passes: int = 1) -> tuple[Tensor, Tensor]:
+    """The features and targets of what is not padding: (P, N, D), (N,); each pass draws its own dropout."""
+    src, tgt_in = batch.src.repeat(passes, 1), batch.tgt_in.repeat(passes, 1)
     # float32: under bfloat16 autocast the softmax over a whole vocabulary would drift
-    hidden = model.features(batch.src, batch.tgt_in).float().flatten(0, 1)  # (B·T, D)
+    hidden = model.features(src, tgt_in).float().unflatten(0, (passes, -1)).flatten(1, 2)  # (P, B·T, D)
     targets = batch.tgt_out.flatten()
     real = targets != model.pad_id
-    return (hidden, targets) if bool(torch.all(real)) else (hidden[real], targets[real])
+    return (hidden, targets) if bool(torch.all(real)) else (hidden[:, real], targets[real])
