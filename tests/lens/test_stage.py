@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import threading
 from base64 import b64decode
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +12,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-import regard.lens
-
 sys.path.insert(0, str(Path(__file__).parent))
 from stage_fixture import Shape, make_look, softmax
+from stage_site import Site
 
-STAGE = Path(regard.lens.__file__).parent / "stage"
 N_STOPS = 15
-PAGE = """<!doctype html><html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<link rel="icon" href="data:,"><link rel="stylesheet" href="/stage/colours.css">
-<link rel="stylesheet" href="/stage/stage.css"></head>
-<body><div id="stage"></div><div id="wall"></div><script type="module" src="/main.js"></script></body></html>"""
-MAIN = """import { Stage } from "./stage/stage.js";
-import { Wall } from "./stage/wall.js";
-const look = await (await fetch("/look.json")).json();
-window.places = [];
-window.Wall = Wall;
-window.look = look;
-window.stage = new Stage(document.getElementById("stage"), { look, onPlace: (place) => window.places.push(place) });
-document.body.dataset.ready = "yes";
-"""
 
 SHAPES = {
     "street": Shape(),
@@ -52,39 +34,6 @@ SHAPES = {
         longest=400,
     ),
 }
-
-
-class Site:
-    """The stage's files and one look, with the policy of the real service."""
-
-    def __init__(self) -> None:
-        self.look: dict[str, Any] = {}
-        site = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                kind, body = site.answer(self.path)
-                self.send_response(200 if body else 404)
-                self.send_header("Content-Type", f"{kind}; charset=utf-8")
-                self.send_header("Content-Security-Policy", "default-src 'self'; img-src 'self' data:")
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.address = f"http://127.0.0.1:{self.server.server_port}/"
-
-    def answer(self, path: str) -> tuple[str, bytes]:
-        if path.startswith("/stage/"):
-            kind = "text/css" if path.endswith(".css") else "text/javascript"
-            return kind, (STAGE / path.removeprefix("/stage/")).read_bytes()
-        made = {"/": ("text/html", PAGE), "/main.js": ("text/javascript", MAIN)}
-        made["/look.json"] = ("application/json", json.dumps(self.look))
-        kind, text = made.get(path, ("text/plain", ""))
-        return kind, text.encode()
 
 
 @pytest.fixture(scope="module")

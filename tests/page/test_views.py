@@ -1,9 +1,12 @@
 """Every view against the real service and a real, small model."""
 
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
+
+from regard.serve.app import PAGE, STAGE
 
 from .conftest import Visit
 
@@ -199,3 +202,8 @@ def test_the_first_paint_is_quick_and_nothing_comes_from_outside(
     assert painted < 1000
     urls = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
     assert all(url.startswith(service) for url in urls)
+
+
+def test_the_page_brings_every_sheet_of_the_stage_in_the_order_of_a_saved_look() -> None:
+    named = re.findall(r'"(stage\w*\.css)"', (PAGE / "stage_module.js").read_text())
+    assert named == sorted(one.name for one in STAGE.glob("stage*.css"))

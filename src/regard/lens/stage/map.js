@@ -5,7 +5,7 @@ import { make, put, word } from "./dom.js";
 import { argmax, share } from "./numbers.js";
 
 const CELL = { least: 9, most: 34 };
-const LABEL_MOST = 92; // px, as in stage.css
+const LABEL_MOST = 92; // px, as in stage_pictures.css
 
 /** view: {rows, columns, sides, values (row-major), floor, ceiling, visible, row, column, label, format} */
 export class HeatMap {

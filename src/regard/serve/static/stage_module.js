@@ -1,16 +1,23 @@
-// The stage's own modules and style sheet, fetched once, when a view needs them.
+// The stage's own modules and style sheets, fetched once, when a view needs them.
 
 import { make } from "./dom.js";
 
 const BASE = new URL("./stage/", import.meta.url);
+const SHEETS = ["stage.css", "stage_map.css", "stage_panels.css", "stage_pictures.css", "stage_wall.css"]; // in this order
 let styled = null;
 
-/** A module of the stage, with the style sheet in place. */
+/** A module of the stage, with its style sheets in place. */
 export async function stageModule(name) {
-  styled ??= new Promise((done) => {
-    const sheet = make("link", { rel: "stylesheet", href: new URL("stage.css", BASE).href, onload: done, onerror: done });
-    document.head.insertBefore(sheet, document.head.querySelector("link[rel=stylesheet]"));
-  });
+  styled ??= Promise.all(SHEETS.map(addSheet));
   const [module] = await Promise.all([import(new URL(name, BASE).href), styled]);
   return module;
+}
+
+/** Before the page's own sheet, which has the last word. */
+function addSheet(name) {
+  const pages = document.head.querySelector('link[rel=stylesheet][href*="page.css"]');
+  return new Promise((done) => {
+    const sheet = make("link", { rel: "stylesheet", href: new URL(name, BASE).href, onload: done, onerror: done });
+    document.head.insertBefore(sheet, pages);
+  });
 }
