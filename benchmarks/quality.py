@@ -1,0 +1,110 @@
+"""What a budget, or a recipe, buys: trains through the command line, and adds a row to results/quality.md.
+
+    python benchmarks/quality.py --data DIR --languages en de --budget 20m [--test test_2016_flickr]
+    python benchmarks/quality.py --data DIR --languages en de --recipe recipes/multi30k-en-de.toml
+    python benchmarks/quality.py --data DIR --languages en de --run RUN      # one that is trained already
+
+DIR has train.LANGUAGE and val.LANGUAGE. Tune on val; look at a test set once a row.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import tomllib
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE / "results" / "quality.md"
+HEADING = """# What a time buys
+
+By `python benchmarks/quality.py`, on two cores. sacreBLEU of raw text: BLEU cased / lower-cased, and chrF++; beam 4, and
+the length penalty that the training chose. Minutes by the clock, of the whole command: vocabulary and validations included.
+
+| date | text | what | minutes | model | steps, passes | dropout | validation | test |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def train(args: argparse.Namespace, out: Path) -> None:
+    """As a person would; progress goes to the terminal."""
+    source, target = args.languages
+    command = [sys.executable, "-m", "regard", "train", "--out", str(out)]
+    for option, name in (("", "train"), ("valid-", "val")):
+        for side, language in (("source", source), ("target", target)):
+            command += [f"--{option}{side}", str(args.data / f"{name}.{language}")]
+    command += ["--budget", args.budget] if args.budget else ["--recipe", str(args.recipe)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def scores(args: argparse.Namespace, run: Path, name: str) -> str:
+    """BLEU cased / lower-cased, and chrF++."""
+    source, target = (str(args.data / f"{name}.{language}") for language in args.languages)
+    command = [sys.executable, "-m", "regard", "evaluate", str(run), "--source", source, "--reference", target]
+    command += ["--json", "--tokenize", args.tokenize]
+
+    def told(*more: str) -> dict[str, float]:
+        done = subprocess.run([*command, *more], check=True, stdout=subprocess.PIPE)
+        return {one["name"]: one["value"] for one in json.loads(done.stdout)["scores"]}
+
+    cased = told()
+    return f"{cased['BLEU']:.1f} / {told('--lowercase')['BLEU']:.1f}, chrF++ {cased['chrF++']:.1f}"
+
+
+def story(run: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The recipe, the plan and the end, as the run tells them."""
+    events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    found = {event["event"]: event for event in events}
+    return tomllib.loads((run / "recipe.toml").read_text()), found["plan"], found["finished"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--languages", nargs=2, required=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--budget")
+    what.add_argument("--recipe", type=Path)
+    what.add_argument("--run", type=Path)
+    parser.add_argument("--test", help="name of a test set in DIR")
+    parser.add_argument("--tokenize", default="13a")
+    parser.add_argument("--out", type=Path, help="where to keep the run")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        run = args.run or args.out or Path(scratch) / "run"
+        if not args.run:
+            train(args, run)
+        row = row_of(args, run)
+    PAGE.parent.mkdir(exist_ok=True)
+    before = PAGE.read_text() if PAGE.exists() else HEADING
+    PAGE.write_text(before + row + "\n")
+    print(row)
+
+
+def row_of(args: argparse.Namespace, run: Path) -> str:
+    """One line of the table."""
+    recipe, plan, finished = story(run)
+    seconds = recipe["training"].get("budget_seconds")
+    asked = f"`--recipe {args.recipe.name}`" if args.recipe else f"`--budget {seconds / 60:.0f}m`" if seconds else "run"
+    model = f"{plan['preset']}, {plan['n_parameters'] / 1e6:.1f}M, vocabulary {plan['vocabulary']:,}"
+    length = f"{finished['steps']:,}, {finished['steps'] / plan['steps_an_epoch']:.1f}"
+    test = f"{args.test}: {scores(args, run, args.test)}" if args.test else ""
+    cells = [
+        str(date.today()),
+        f"{args.data.name} {args.languages[0]}→{args.languages[1]}",
+        asked,
+        f"{finished['elapsed_seconds'] / 60:.1f}",
+        model,
+        length,
+        f"{recipe['model']['dropout']}",
+        scores(args, run, "val"),
+        test,
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    main()
