@@ -21,8 +21,9 @@ HERE = Path(__file__).parent
 PAGE = HERE / "results" / "quality.md"
 HEADING = """# What a time buys
 
-By `python benchmarks/quality.py`, on two cores. sacreBLEU of raw text: BLEU cased / lower-cased, and chrF++; beam 4, and
-the length penalty that the training chose. Minutes by the clock, of the whole command: vocabulary and validations included.
+By `python benchmarks/quality.py`, on two cores. sacreBLEU of raw text: BLEU cased / lower-cased, and chrF++; beam 4,
+and the length penalty that the training chose. Minutes by the clock, of the whole command: vocabulary and validations
+included.
 
 | date | text | what | minutes | model | steps, passes | dropout | validation | test |
 |---|---|---|---|---|---|---|---|---|
