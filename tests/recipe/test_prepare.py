@@ -221,3 +221,19 @@ def test_leaving_bad_lines_out_makes_another_store(tmp_path: Path) -> None:
     data = DataConfig.model_validate({"train": [write(tmp_path, "a", reversed_digits(40, seed=1))], "held_out": 0.1})
     keys = {Corpora.of(data.model_copy(update={"on_bad": on_bad}), seed=1).key for on_bad in ("raise", "skip")}
     assert len(keys) == 2
+
+
+def test_a_share_to_hold_out_takes_nothing_away_where_a_validation_set_is_given(tmp_path: Path) -> None:
+    data = {"train": [write(tmp_path, "a", reversed_digits(200, seed=1))], "held_out": 0.3}
+    made = Prepared(tmp_path / "data", data | {"validation": [write(tmp_path, "v", reversed_digits(20, seed=2))]})
+    assert (len(made.train), len(made.validation)) == (200, 20)
+
+
+def test_validation_text_that_is_learned_from_is_said_but_not_refused(tmp_path: Path) -> None:
+    pairs = reversed_digits(200, seed=1)
+    data = DataConfig.model_validate({
+        "train": [write(tmp_path, "a", pairs)], "validation": [write(tmp_path, "v", pairs[:40])]
+    })  # fmt: skip
+    [report] = examine_all(data, lambda *_: None).reports
+    leaks = [finding.message for finding in report.findings if finding.kind == "leak"]
+    assert len(leaks) == 2 and leaks[0].endswith("different lines stand in the training data (100.0%)")

@@ -1,6 +1,7 @@
 """That it learns: from nothing, from a model, and in the time that it is given."""
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,31 @@ def test_fine_tuning_starts_from_the_weights_and_keeps_the_vocabulary(
 
     again = inline(*arguments(more, "tuned", "training.steps=5", "training.rate=0.0001", "--from", "first"))
     assert "tuned is finished" in again.stderr
+
+
+def test_a_model_to_start_from_may_not_change_on_the_way(
+    inline: Inline, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
+    assert inline(*arguments(text, "first", "training.steps=2")).returncode == 0
+    begun = arguments(text, "tuned", "training.steps=4", "--from", "first")
+    assert inline(*begun).returncode == 0
+    for name in ("model", "journal.jsonl"):
+        path = tmp_path / "tuned" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.rmtree(tmp_path / "first")
+    assert inline(*arguments(text, "first", "training.steps=3")).returncode == 0
+    refused = inline(*begun)
+    assert refused.returncode == 2
+    assert "first is not the model that this run began with; hint: bring it back as it was" in refused.stderr
+
+
+def test_a_budget_that_preparing_has_used_up_is_refused_and_nothing_is_trained(
+    inline: Inline, text: Any, tmp_path: Path
+) -> None:
+    refused = inline("train", *text.flags, "--out", "run", "--budget", "1s")
+    assert refused.returncode == 2
+    assert "there is no time to learn anything; hint: give it --budget 1m or more" in refused.stderr
+    assert not (tmp_path / "run" / "recipe.toml").exists()
 
 
 @pytest.mark.timeout(120)

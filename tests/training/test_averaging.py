@@ -55,6 +55,17 @@ def test_checkpoints_are_averaged_one_at_a_time(tmp_path: Path) -> None:
     assert torch.equal(fresh.first.weight, expected.float())
 
 
+def test_a_damaged_checkpoint_is_left_out_of_the_average_and_named(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep_last=3, keep_best=0)
+    paths = [checkpoints.save(step, {"model": named_weights(model(step))}, {}) for step in range(3)]
+    (paths[1] / "model.safetensors").write_bytes(b"")
+    again = Checkpoints(tmp_path, keep_last=3, keep_best=0)
+    newest, skipped = again.resume({})
+    assert newest is not None and newest.step == 2
+    assert [one.name for one in skipped] == [paths[1].name]
+    assert [one.step for one in again.last(3)] == [0, 2]
+
+
 def test_different_models_are_not_averaged() -> None:
     one = named_weights(model(1))
     with pytest.raises(ArtifactError, match="no weights"):

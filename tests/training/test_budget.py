@@ -7,7 +7,7 @@ import pytest
 
 from regard.errors import TrainingStopped
 from regard.training import Progress, Stop, Training, fit, loop
-from regard.training.loop import BUDGET_RESERVE_SECONDS
+from regard.training.loop import BUDGET_RESERVE_SECONDS, ENOUGH_STEPS
 
 Maker = Callable[..., Training]
 
@@ -99,3 +99,42 @@ def test_a_resumed_run_counts_the_seconds_of_before(make_training: Maker, clock:
 def test_without_a_budget_the_clock_changes_nothing(make_training: Maker, clock: Clock) -> None:
     clock.seconds_a_step = 1e6
     assert train(make_training("a", schedule="cooldown"))[0].step == 20
+
+
+def test_a_long_preparation_and_a_slow_first_step_do_not_settle_the_length(make_training: Maker, clock: Clock) -> None:
+    """60 of 100 seconds are gone, the first step takes ten times as long as the others."""
+
+    def report(event: str, **fields: Any) -> None:
+        seen.append((event, fields))
+        clock.seconds_a_step = 0.25 if fields.get("step", 0) >= 1 else 2.5
+
+    seen: list[Any] = []
+    clock.seconds_a_step = 2.5
+    progress = fit(budgeted(make_training, steps=140, seconds=100), report, Stop(), 60.0)
+    assert 100 - BUDGET_RESERVE_SECONDS - 5 <= clock.now - 1000 + 60 <= 100
+    [(_, refit)] = [one for one in seen if one[0] == "refit"]
+    assert refit["step"] == 70  # half of what was planned: the rate has stayed high until then
+    assert progress.steps > 120
+
+
+def test_a_run_that_goes_on_just_before_the_fall_remembers_how_long_steps_took(
+    make_training: Maker, clock: Clock
+) -> None:
+    with pytest.raises(TrainingStopped):
+        train(budgeted(make_training, steps=100, seconds=100), stop_at=48)
+    clock.seconds_a_step = 6.0  # the first steps of a new process
+
+    def report(event: str, **fields: Any) -> None:
+        seen.append((event, fields))
+        clock.seconds_a_step = 1.0 if fields.get("step", 0) >= 50 else 6.0
+
+    seen: list[Any] = []
+    progress = fit(budgeted(make_training, steps=100, seconds=100), report, Stop())
+    assert progress.step >= 75  # by these two alone it would have been 55
+    assert not [one for one in seen if one[0] == "warning"]
+
+
+def test_a_fall_from_the_first_step_on_is_not_fitted_to_that_step(make_training: Maker, clock: Clock) -> None:
+    _, seen = train(budgeted(make_training, steps=100, seconds=100, cooldown=1.0))
+    [(_, refit)] = [one for one in seen if one[0] == "refit"]
+    assert refit["step"] == ENOUGH_STEPS

@@ -8,6 +8,7 @@ from regard.recipe.schema import Raw
 
 MAX_WARMUP = 4000  # the paper's
 SECONDS_BETWEEN_VALIDATIONS = 40
+FEWEST_STEPS = 20
 
 
 def choose_shape(n_pairs: int, budget_seconds: float | None) -> Raw:
@@ -20,13 +21,16 @@ def choose_shape(n_pairs: int, budget_seconds: float | None) -> Raw:
     return {"model": {"preset": preset, "norm": "pre"}}
 
 
-def choose_batch(n_target_tokens: int, d_model: int, budget_seconds: float | None) -> Raw:
-    """Batches small enough that even a small corpus gives many steps; the rate that went with them in our trials."""
+def choose_batch(n_target_tokens: int, d_model: int, budget_seconds: float | None, tunes: bool = False) -> Raw:
+    """Batches small enough that even a small corpus gives many steps; the rate that went with them in our trials.
+
+    `tunes`: a model that has learned already goes on with a tenth of the rate, so as not to forget.
+    """
     training: Raw = {
         "max_tokens": max(256, min(2048, n_target_tokens // 20)),
         "optimizer": "muon",
         "schedule": "cooldown",
-        "rate": 0.64 / d_model,  # 0.005 for "tiny"
+        "rate": (0.064 if tunes else 0.64) / d_model,  # 0.005 for a new "tiny"
         "clip": 1.0,
     }
     if budget_seconds is not None:
@@ -48,10 +52,10 @@ def choose_length(
     if asked_steps is not None:
         steps = asked_steps
     elif left_seconds is not None:
-        steps = max(20, min(100_000, int(left_seconds / seconds_a_step)))
+        steps = max(FEWEST_STEPS, int(left_seconds / seconds_a_step))
     else:
         epochs = max(5.0, min(60.0, 30 * (50_000 / n_pairs) ** 0.35))
-        steps = max(20, min(100_000, round(epochs * steps_an_epoch)))
+        steps = max(FEWEST_STEPS, min(100_000, round(epochs * steps_an_epoch)))
     return {"model": {"dropout": _dropout(steps / steps_an_epoch)}, "training": _every_part(steps, seconds_a_step)}
 
 

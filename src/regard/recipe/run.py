@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
 
-from regard.artifact import LoadedModel, load_model
+from regard.artifact import LoadedModel, describe, load_model
 from regard.data import StreamSettings, TokenStore, epoch_order, random_key
 from regard.durable import check_writable, lock_directory, remove_debris, write_file
 from regard.errors import ArtifactError, RecipeError, RunError
-from regard.models import MODELS, Transformer, load_weights, named_weights
-from regard.recipe.choose import choose_batch, choose_length, choose_shape
+from regard.models import MODELS, PRESETS, Transformer, TransformerConfig, load_weights, named_weights
+from regard.recipe.choose import FEWEST_STEPS, choose_batch, choose_length, choose_shape
 from regard.recipe.finish import finish
 from regard.recipe.judge import judge
 from regard.recipe.languages import LanguageFacts, language_facts
@@ -154,16 +155,17 @@ def _prepare(
         watcher.event("examined", report=report.to_dict())
     budget = first.training.budget_seconds
     settled = merge(asked, {"data": settle_data(first.data, seen.n_pairs, first.training.seed)}, of_start)
-    if choose:
+    if choose and first.start_from is None:
         settled = merge(choose_shape(seen.n_pairs, budget), settled)
     prepared = _encode(Recipe.build(settled), out, watcher)
     if choose:
-        batch = choose_batch(prepared.train.meta.n_target_tokens, prepared.recipe.model.d_model, budget)
+        n_tokens, d_model = prepared.train.meta.n_target_tokens, prepared.recipe.model.d_model
+        batch = choose_batch(n_tokens, d_model, budget, tunes=first.start_from is not None)
         settled = merge(batch, settled)
         prepared = replace(prepared, recipe=Recipe.build(settled))
     seconds_a_step = _trial(prepared, out, device, watcher)
     if choose:
-        left = None if budget is None else budget - BUDGET_RESERVE_SECONDS - (perf_counter() - started_at)
+        left = None if budget is None else _time_left(budget, perf_counter() - started_at, seconds_a_step)
         steps = prepared.recipe.training.steps if "steps" in asked.get("training", {}) else None
         length = choose_length(len(prepared.train), _steps_an_epoch(prepared), seconds_a_step, left, steps)
         prepared = replace(prepared, recipe=Recipe.build(merge(length, settled)))
@@ -172,11 +174,30 @@ def _prepare(
     return prepared
 
 
+def _time_left(budget: float, spent: float, seconds_a_step: float) -> float:
+    """For the steps; a RunError where nothing could be learned in it."""
+    left = budget - BUDGET_RESERVE_SECONDS - spent
+    if left < FEWEST_STEPS * seconds_a_step:
+        needed = spent + BUDGET_RESERVE_SECONDS + 10 * FEWEST_STEPS * seconds_a_step
+        raise RunError(
+            f"preparing took {spent:.0f} s of a budget of {budget:.0f}, and a step takes {seconds_a_step:.2g} s: "
+            "there is no time to learn anything",
+            hint=f"give it --budget {ceil(needed / 60)}m or more; what is prepared is kept",
+        )
+    return left
+
+
 def _encode(recipe: Recipe, out: Path, watcher: Watcher) -> _Prepared:
     """Vocabulary and token stores; made when they are not there, or are not of this text."""
     corpora = Corpora.of(recipe.data, recipe.training.seed)
     if recipe.start_from is not None:
-        tokenizers = load_model(recipe.start_from).tokenizers
+        start = describe(recipe.start_from)
+        if start.digest != recipe.start_fingerprint:
+            raise RunError(
+                f"{recipe.start_from} is not the model that this run began with",
+                hint="bring it back as it was, or train in another directory",
+            )
+        tokenizers = start.tokenizers
     else:
         tokenizers = make_tokenizers(out / "data" / "tokenizer", corpora, recipe.text, watcher.progress)
     train, validation = make_stores(out / "data", corpora, tokenizers, recipe.text.max_length, watcher.progress)
@@ -189,12 +210,16 @@ def _of_start(recipe: Recipe, asked: Raw) -> Raw:
         return {}
     start = load_model(recipe.start_from)
     source, target = start.tokenizers.source, start.tokenizers.target
-    of_start: Raw = {
+    same: Raw = {
         "model": start.config.model_dump(exclude={"dropout"}) | {"architecture": start.architecture},
         "text": {"joint": start.tokenizers.joint, "kind": target.kind},
     }
-    _refuse_another(merge(of_start, {"text": {"vocabulary": max(source.size, target.size)}}), asked)
-    return of_start
+    preset = asked.get("model", {}).get("preset")
+    sizes = _sizes(PRESETS[preset]) if preset in PRESETS else {}
+    _refuse_another(
+        merge(same, {"text": {"vocabulary": max(source.size, target.size)}}), merge({"model": sizes}, asked)
+    )
+    return merge(same, {"start_fingerprint": describe(recipe.start_from).digest})
 
 
 def _refuse_another(of_start: Raw, asked: Raw) -> None:
@@ -274,7 +299,7 @@ def _announce(prepared: _Prepared, seconds_a_step: float, device: torch.device, 
         model = Transformer(recipe.model.config(), prepared.tokenizers.source.size, prepared.tokenizers.target.size)
     watcher.event(
         "plan",
-        preset=recipe.model.preset,
+        preset=_size_in_words(recipe.model),
         n_parameters=model.n_parameters,
         n_pairs=len(prepared.train),
         n_validation=len(prepared.validation),
@@ -286,6 +311,17 @@ def _announce(prepared: _Prepared, seconds_a_step: float, device: torch.device, 
         seconds_a_step=seconds_a_step,
         device=device.type,
     )
+
+
+def _sizes(config: TransformerConfig) -> dict[str, int]:
+    """What tells one preset from another."""
+    return config.model_dump(include={"n_encoder_layers", "n_decoder_layers", "d_model", "d_ff", "n_heads"})
+
+
+def _size_in_words(config: TransformerConfig) -> str:
+    """A preset's name, where it is one."""
+    known = (name for name, preset in PRESETS.items() if _sizes(preset) == _sizes(config))
+    return next(known, f"{config.n_encoder_layers}+{config.n_decoder_layers} layers of {config.d_model}")
 
 
 def _run(

@@ -95,6 +95,7 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
     """Data + text + model + training. What is not given is the paper's base model (sections 5 and 6)."""
 
     start_from: FullPath | None = None  # fine-tuning: a model directory, whose vocabulary and weights go on
+    start_fingerprint: str | None = None  # of its files; written down when a run begins, then they must not change
     data: DataConfig
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()

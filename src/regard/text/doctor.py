@@ -177,11 +177,14 @@ def _count_repeats(keys: NDArray[np.uint64]) -> int:
 def _n_bytes(corpus: Corpus) -> int | None:
     """Size of the files when it says how much there is to read: not when they are packed or no plain files."""
     total = 0
-    for path in corpus.files:
-        if not path.is_file():
-            return None
-        with path.open("rb") as file:
-            if file.read(2) in (b"\x1f\x8b", b"\x28\xb5"):
+    try:
+        for path in corpus.files:
+            if not path.is_file():
                 return None
-        total += path.stat().st_size
+            with path.open("rb") as file:
+                if file.read(2) in (b"\x1f\x8b", b"\x28\xb5"):
+                    return None
+            total += path.stat().st_size
+    except OSError:  # whoever reads it will say why it can not be read
+        return None
     return total

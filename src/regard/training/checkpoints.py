@@ -91,7 +91,7 @@ class Checkpoints:
         return sorted(int(match[1]) for entry in entries if (match := _STEP_NAME.fullmatch(entry.name)))
 
     def resume(self, expected: Mapping[str, Any]) -> tuple[Checkpoint | None, list[Skipped]]:
-        """The newest verified checkpoint whose state agrees with `expected`, and the newer ones that were skipped.
+        """The newest verified checkpoint whose state agrees with `expected`, and the damaged ones that were skipped.
 
         `expected` is what makes it this run, as `{"recipe": digest}`. Where there are checkpoints but none can be used,
         a RunError says why: a run never starts again from nothing by itself.
@@ -110,14 +110,24 @@ class Checkpoints:
                 continue
             differing = [key for key, value in expected.items() if checkpoint.state.get(key) != value]
             if not differing:
-                present = set(self.steps())
-                self._saved = tuple(saved for saved in checkpoint.saved if saved.step in present)
+                self._saved = tuple(saved for saved in checkpoint.saved if self._is_whole(saved.step, skipped))
                 return checkpoint, skipped
             strange += differing
             skipped.append(Skipped(name, f"{checkpoint.path} was made with another {' and '.join(differing)}"))
         if skipped:
             raise self._nothing_usable(skipped, strange)
         return None, []
+
+    def _is_whole(self, step: int, skipped: list[Skipped]) -> bool:
+        """A damaged one is set aside now: at the end of the run it could not be averaged."""
+        if step not in self.steps():
+            return False
+        try:
+            self.open(step)
+        except ArtifactError as error:
+            skipped.append(Skipped(_step_name(step), error.message))
+            return False
+        return True
 
     def open(self, step: int) -> Checkpoint:
         """The checkpoint of that step, every byte verified; an ArtifactError says what is wrong with it."""

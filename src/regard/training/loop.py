@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from time import perf_counter
@@ -26,6 +26,7 @@ from regard.training.validation import Translate, Validation, validate
 
 BUDGET_RESERVE_SECONDS = 5.0  # for the last save, the average, the length penalty and the model directory
 BUDGET_TOLERANCE = 1.05
+ENOUGH_STEPS = 8  # fewer do not tell how long one takes
 
 _LOWER = "lower training.rate, or set training.clip = 1.0, in another directory; the last checkpoint is good"
 
@@ -45,6 +46,7 @@ class Progress:
     cooldown_from: int
     cursor: Cursor = field(default_factory=Cursor)
     elapsed_seconds: float = 0.0
+    prepared_seconds: float = 0.0  # of these, what went before the first step
     best_score: float | None = None  # lower is better
     n_worse: int = 0  # validations since the best one
     stopped_early: bool = False
@@ -125,9 +127,10 @@ def take_step(training: Training, update: list[Batch], step: int) -> dict[str, A
     n_tokens = sum(batch.n_tokens for batch in update)
     loss = nll = 0.0
     for batch in update:
-        with _autocast(training):
-            outcome = training.objective(training.model, batch.to(training.device))
-        (outcome.loss / n_tokens).backward()
+        with _memory(training):
+            with _autocast(training):
+                outcome = training.objective(training.model, batch.to(training.device))
+            (outcome.loss / n_tokens).backward()
         loss += float(outcome.loss.detach()) / n_tokens
         nll += float(outcome.nll) / n_tokens
     limit = training.config.clip if training.config.clip is not None else float("inf")
@@ -158,16 +161,13 @@ def time_steps(training: Training, n_steps: int) -> float:
 
 
 class _Clock:
-    """Seconds of the whole run, over all its interruptions; and of this process's own steps."""
+    """Seconds of the whole run, over all its interruptions."""
 
     def __init__(self, progress: Progress) -> None:
-        self._before, self._started_at, self._first = progress.elapsed_seconds, perf_counter(), progress.step
+        self._before, self._started_at = progress.elapsed_seconds, perf_counter()
 
     def elapsed_seconds(self) -> float:
         return self._before + perf_counter() - self._started_at
-
-    def seconds_a_step(self, step: int) -> float:
-        return (perf_counter() - self._started_at) / max(1, step - self._first)
 
 
 def _resume(training: Training, report: Report, spent_seconds: float) -> Progress:
@@ -176,7 +176,8 @@ def _resume(training: Training, report: Report, spent_seconds: float) -> Progres
         report("skipped", checkpoint=one.name, reason=one.reason)
     if found is None:
         steps = training.config.steps
-        return Progress(0, steps, round(steps * (1 - training.config.cooldown)), elapsed_seconds=spent_seconds)
+        falls_from = round(steps * (1 - training.config.cooldown))
+        return Progress(0, steps, falls_from, elapsed_seconds=spent_seconds, prepared_seconds=spent_seconds)
     progress = _restore(training, found)
     report("resume", step=found.step, steps=progress.steps, flush=True)
     return progress
@@ -264,14 +265,15 @@ def _fit_to_budget(training: Training, progress: Progress, clock: _Clock, report
     if budget is None:
         return progress
     elapsed = clock.elapsed_seconds()
-    falls = progress.step >= progress.cooldown_from
-    late = elapsed > (1 - training.config.cooldown) * budget  # the steps are slower than somebody thought
-    if progress.step == max(1, progress.cooldown_from) or (late and not falls):
+    falls_from = max(ENOUGH_STEPS, progress.cooldown_from)
+    trained, of = elapsed - progress.prepared_seconds, budget - progress.prepared_seconds
+    late = trained > (1 - training.config.cooldown) * of  # the steps are slower than somebody thought
+    if progress.step == falls_from or (late and ENOUGH_STEPS <= progress.step < falls_from):
         left = budget - BUDGET_RESERVE_SECONDS - elapsed
-        steps = progress.step + max(1, int(left / clock.seconds_a_step(progress.step)))
+        steps = progress.step + max(1, int(left * progress.step / trained))
         report("refit", step=progress.step, steps=steps, was=progress.steps)
         return replace(progress, steps=steps, cooldown_from=progress.step)
-    if elapsed > BUDGET_TOLERANCE * budget and falls and progress.step < progress.steps:
+    if elapsed > BUDGET_TOLERANCE * budget and progress.step < progress.steps:
         report("warning", message="slower than measured: stopping at the end of the budget", step=progress.step)
         return replace(progress, steps=progress.step)
     return progress
@@ -291,6 +293,20 @@ def _autocast(training: Training) -> Any:
     if training.config.precision == "float32":
         return nullcontext()
     return torch.autocast(training.device.type, dtype=torch.bfloat16)
+
+
+@contextmanager
+def _memory(training: Training) -> Iterator[None]:
+    """A RunError where there is not enough of it."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):
+            raise
+        raise RunError(
+            f"there is not enough memory on the {training.device.type} for a batch of this model",
+            hint=f"lower training.max_tokens (it is {training.config.max_tokens:,}), or take a smaller model.preset",
+        ) from error
 
 
 def _require_numbers(training: Training, step: int) -> None:
