@@ -9,7 +9,9 @@ from threading import Thread
 import pytest
 
 from regard.cli import stream
+from regard.cli.evaluate import check_destination
 from regard.cli.stream import Job, Stream, _File, _identity, jobs_of
+from regard.durable import write_file
 from regard.errors import UserError
 from regard.text import ReadNotes
 
@@ -100,10 +102,23 @@ def test_no_output_is_written_over_an_input(tmp_path: Path, monkeypatch: pytest.
 def test_standard_input_is_not_written_over_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source,) = touched(tmp_path, "a.txt")
     (tmp_path / "stdin").symlink_to(source)
-    monkeypatch.setattr(stream, "_STDIN", tmp_path / "stdin")
+    monkeypatch.setattr(stream, "STDIN", tmp_path / "stdin")
     with pytest.raises(UserError, match="over the input"):
         jobs_of([], source)
     assert [job.out for job in jobs_of([], tmp_path / "new.txt")] == [tmp_path / "new.txt"]
+
+
+def test_a_device_or_a_pipe_is_never_replaced_by_a_file(tmp_path: Path) -> None:
+    files = touched(tmp_path, "a.txt")
+    os.mkfifo(tmp_path / "pipe")
+    for out in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(UserError, match=r"is a device or a pipe, not a file; hint: leave --out away, and write > "):
+            jobs_of(files, out)
+        with pytest.raises(UserError, match="is not a file that can be replaced"):
+            write_file(out, b"x")
+        with pytest.raises(UserError, match="can not be written"):
+            check_destination(out)
+    assert (tmp_path / "pipe").is_fifo() and Path(os.devnull).is_char_device()
 
 
 def test_two_files_of_one_name_are_not_written_into_one(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -58,6 +59,20 @@ def test_lines_out_are_lines_in_whatever_they_hold(model: Path) -> None:
     assert len(out) == len(lines) + 1 and out[-1] == ""
     assert out[1] == out[2] == ""
     assert b"7 lines: 2 blank" in done.stderr
+
+
+def test_standard_input_is_read_from_where_it_stands_whatever_it_is(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a header\none\ntwo\n")
+    with (tmp_path / "in.txt").open("rb", buffering=0) as file:
+        file.seek(len("a header\n"))
+        done = subprocess.run(command(model), stdin=file, capture_output=True, timeout=120)
+    assert done.stdout.count(b"\n") == 2
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"one\n")
+        ours.shutdown(socket.SHUT_WR)
+        done = subprocess.run(command(model), stdin=theirs, capture_output=True, timeout=120)
+    assert (done.returncode, done.stdout.count(b"\n")) == (0, 1), done.stderr
 
 
 def test_no_input_gives_no_output(model: Path) -> None:
@@ -122,6 +137,8 @@ def test_a_length_penalty_that_is_asked_for_ranks(model: Path) -> None:
         (["--resume"], "--resume needs"),
         (["nowhere.txt"], "no such file"),
         (["--target", "xx"], "no target language"),
+        (["--sample", "1", "--seed", "-1"], "--seed"),
+        (["x" * 300], "file name too long"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(model: Path, more: list[str], complaint: str) -> None:

@@ -167,6 +167,26 @@ def test_the_switch_shows_the_softmax_without_the_division(open_stage: Opener, l
     expect(page.get_by_role("switch")).to_be_checked()
 
 
+def test_the_switch_divides_what_this_model_does_not_divide(open_stage: Opener) -> None:
+    plain = make_look(SHAPES["one word"])  # attention without the division
+    page = open_stage(plain)
+    place = {"stop": "scores", "attention": "encoder", "layer": 0, "head": 0, "level": "pieces", "row": 0, "column": 1}
+    go(page, **place)
+    readout = page.locator(".panel-map .readout")
+    raw = float(readout.inner_text().split()[-1].replace("−", "-"))
+    page.get_by_role("switch").check()
+    divided = float(readout.inner_text().split()[-1].replace("−", "-"))
+    assert divided == pytest.approx(raw / plain["model"]["d_k"] ** 0.5, abs=0.02) and abs(raw) > 0.1
+
+
+def test_what_the_mask_hides_is_not_read_out_as_the_strongest(open_stage: Opener, look: dict[str, Any]) -> None:
+    page = open_stage(look)
+    go(page, stop="scores", attention="decoder", layer=0, head=0, level="pieces")
+    first = page.locator(".panel-map .heat-grid").get_attribute("aria-label").split(". ", 1)[1].split("; ")[0]  # type: ignore[union-attr]
+    row, column = first.rsplit(" ", 1)[0].split(" → ")
+    assert row == column  # the first symbol sees itself alone
+
+
 def test_lifting_the_mask_shows_the_future(open_stage: Opener, look: dict[str, Any]) -> None:
     page = open_stage(look)
     go(page, stop="masked", layer=0, head=2, level="pieces", row=2, column=9)

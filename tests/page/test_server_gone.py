@@ -74,6 +74,20 @@ def test_an_engine_that_has_failed_is_told_from_a_busy_server_and_asked_rarely(v
     expect(page.locator("#notice")).to_be_hidden()
 
 
+def test_a_model_in_training_is_no_busy_server(visit: Visit, fake: Fake) -> None:
+    fake.refusals["/v1/translate"] = (503, {"code": "not_ready", "message": "its training is not finished"})
+    page = visit(fake.url, "training", text="one", may_say="503")
+    expect(page.locator("#notice")).to_contain_text("still in training")
+    page.wait_for_timeout(2_500)  # the view goes on asking how far the training is
+    expect(page.locator("#notice")).to_contain_text("still in training")
+    page.get_by_role("button", name="한국어").click()
+    expect(page.locator("#notice")).to_contain_text("학습 중")
+    fake.refusals.clear()
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(page.locator("#words")).to_have_text("eno")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
 def test_an_engine_is_asked_at_once_when_the_server_was_started_again(visit: Visit, fake: Fake) -> None:
     fake.refusals["/v1/translate"] = (503, {"code": "engine_failed", "message": "must be started again"})
     page = visit(fake.url, text="one", may_say="Failed to load resource")

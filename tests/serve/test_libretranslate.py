@@ -127,6 +127,12 @@ def test_a_model_that_does_not_say_its_languages_takes_any() -> None:
         assert api.get("/frontend/settings").json()["language"]["source"] == {"code": "auto", "name": "Auto Detect"}
 
 
+def test_a_model_that_names_its_target_alone_translates_whatever_comes() -> None:
+    with client(served("small", None, "es")) as api:
+        found = api.post("/translate", json=ask("x y", "auto", "es")).json()
+        assert found == {"translatedText": "Y X", "detectedLanguage": {"confidence": 0.0, "language": "auto"}}
+
+
 def test_detect_gives_the_best_first(api: TestClient) -> None:
     for sent in ({"json": {"q": "the animal was tired"}}, {"data": {"q": "the animal was tired"}}):
         found = api.post("/detect", **sent).json()

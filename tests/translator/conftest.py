@@ -1,5 +1,6 @@
 """A small model with random weights: what it says is nonsense, but it has to say it line for line."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ SHAPE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def write_model(directory: Path, *, seed: int = 1, max_length: int = 24, **shape: Any) -> Path:
+def write_model(
+    directory: Path, *, seed: int = 1, max_length: int = 24, tags: Sequence[str] = (), **shape: Any
+) -> Path:
     """A model directory of random weights, with its converted form."""
-    tokenizer = Tokenizer(train_tokenizer(TEXT * 5, size=400))
+    tokenizer = Tokenizer(train_tokenizer(TEXT * 5, size=400, tags=tags))
     tokenizers = TokenizerPair(tokenizer, tokenizer)
     config = TransformerConfig(**(SHAPE | shape))
     torch.manual_seed(seed)

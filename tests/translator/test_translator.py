@@ -143,3 +143,14 @@ def test_a_line_longer_than_the_learned_positions_is_split(tmp_path: Path, engin
     with Translator.load(tmp_path / "model", engine=engine, precision="float32", threads=1) as translator:
         (found,) = translator.translate(["the animal was too tired " * 8], options=GREEDY)
     assert found.n_parts > 1
+
+
+def test_a_model_with_several_languages_wants_to_know_which(tmp_path: Path) -> None:
+    with Translator.load(write_model(tmp_path / "model", tags=("de", "ko")), threads=1) as translator:
+        with pytest.raises(UserError, match="this model translates into de, ko; hint: say which: --target de"):
+            translator.translate(["one two"])
+        with pytest.raises(UserError, match="this model translates into de, ko"):
+            translator.score(["one two"], ["eins zwei"])
+        assert len(translator.translate(["one two"], target="ko")) == 1
+    with Translator.load(write_model(tmp_path / "one", tags=("de",)), threads=1) as translator:
+        assert translator.translate(["one two"]) == translator.translate(["one two"], target="de")

@@ -26,6 +26,10 @@ def main() -> None:
         _end(_misused(error))
     except typer.Abort:
         sys.exit(1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _end(f"error: {error.filename}: {(error.strerror or str(error)).lower()}")
     except KeyboardInterrupt:
         sys.exit(130)
     except SystemExit as end:

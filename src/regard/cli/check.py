@@ -1,7 +1,6 @@
 """`regard check`: is this corpus fit for a training?"""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +52,7 @@ def check(
 @contextmanager
 def _progress(files: tuple[Path, ...]) -> Iterator["Progress | None"]:
     """A bar on stderr, where somebody sees it and the files are large enough to wait for."""
-    n_bytes = sum(os.path.getsize(path) for path in files if os.path.isfile(path))  # no error where none may look
+    n_bytes = sum(path.stat().st_size for path in files if path.is_file())
     if not sys.stderr.isatty() or n_bytes < _WORTH_A_BAR_BYTES:
         yield None
         return

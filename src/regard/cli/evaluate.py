@@ -84,7 +84,7 @@ def outputs_of(
 
 def check_destination(path: Path | None) -> None:
     """Better before the work than after it."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+    if path is not None and (not path.parent.is_dir() or (path.exists() and not path.is_file())):
         raise UserError(f"{path} can not be written", hint="give the name of a file in a directory that is there")
 
 

@@ -17,13 +17,11 @@ import zstandard
 
 from regard.durable import write_file
 from regard.errors import DataError, UserError
-from regard.text import ReadNotes, read_lines
+from regard.text import STDIN, ReadNotes, read_lines
 
 WINDOW_LINES = 5_000  # sorted and translated together
 WINDOW_CHARACTERS = 2_000_000
 IDLE_SECONDS = 0.03  # a window that nobody adds to goes on as it is: whoever types a line waits for the answer
-
-_STDIN = Path("/dev/stdin")
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,8 @@ def jobs_of(files: list[Path], out: Path | None) -> list[Job]:
         jobs = [Job(file, out / file.name) for file in files]
     elif len(files) > 1:
         raise UserError(f"{len(files)} files need a directory for --out, and {out} is none", hint=f"mkdir {out}")
+    elif out.exists() and not out.is_file():
+        raise UserError(f"--out {out} is a device or a pipe, not a file", hint=f"leave --out away, and write > {out}")
     else:
         jobs = [Job(file, out) for file in files] or [Job(None, out)]
     _refuse_writing_over(jobs)
@@ -69,7 +69,7 @@ def jobs_of(files: list[Path], out: Path | None) -> list[Job]:
 
 def _refuse_writing_over(jobs: list[Job]) -> None:
     """A UserError when an output would replace an input, or another output."""
-    inputs = {(job.source or _STDIN).resolve() for job in jobs}
+    inputs = {(job.source or STDIN).resolve() for job in jobs}
     taken: dict[Path, Job] = {}
     for job in jobs:
         assert job.out is not None
@@ -98,7 +98,7 @@ class Stream:
         read = ReadNotes()
         notes.start(self._job.name, self._sink.n_lines)
         with self._sink as sink, progress(self._job.source, sink.n_lines) as show:
-            for n_lines, output in _one_ahead(_windows(self._job.source or _STDIN, sink.n_lines, read), begin):
+            for n_lines, output in _one_ahead(_windows(self._job.source or STDIN, sink.n_lines, read), begin):
                 sink.write(output.encode("utf-8", "replace"), n_lines)
                 show(n_lines)
             sink.finish()

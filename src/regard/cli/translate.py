@@ -25,7 +25,7 @@ def translate(
     sample: Annotated[
         float | None, typer.Option(metavar="T", min=0.01, help="Draw at this temperature instead of searching.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="For --sample.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 2, help="For --sample.")] = 1,
     length_penalty: Annotated[
         float | None, typer.Option(metavar="A", min=0, max=3, help="Higher: longer. Default: as in the model.")
     ] = None,

@@ -17,12 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.durable import read_regular_file
+from regard.errors import ArtifactError
+
 FORMAT = "regard-tokens-1"
 META_NAME = "tokens.json"
 FILE_NAMES = ("source.ids", "source.offsets", "target.ids", "target.offsets", "corpus.numbers")
 OFFSET_TYPE = np.dtype("<i8")
 CORPUS_TYPE = np.dtype("u1")
 MAX_IDS_IN_UINT16 = 1 << 16
+NOT_A_STORE = (OSError, ArtifactError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_MAX_META_BYTES = 10_000
 
 
 @dataclass(frozen=True)
@@ -102,10 +107,15 @@ def _slices(
     return [ids[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
+def read_meta(directory: Path) -> StoreMeta:
+    """What a store says of itself; one of NOT_A_STORE where there is none."""
+    return StoreMeta.from_json(read_regular_file(directory / META_NAME, _MAX_META_BYTES).decode())
+
+
 def open_store(directory: Path, key: str) -> TokenStore | None:
     """The store in a directory; None when there is none, it was made from something else, or it is damaged."""
     try:
-        meta = StoreMeta.from_json((directory / META_NAME).read_text(encoding="utf-8"))
+        meta = read_meta(directory)
         if meta.key != key:
             return None
         store = TokenStore(
@@ -116,7 +126,7 @@ def open_store(directory: Path, key: str) -> TokenStore | None:
             target_offsets=_mapped(directory / "target.offsets", OFFSET_TYPE, meta.n_pairs + 1),
             corpora=_mapped(directory / "corpus.numbers", CORPUS_TYPE, meta.n_pairs),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except NOT_A_STORE:
         return None
     return store if _is_sound(store) else None
 

@@ -39,6 +39,8 @@ def commit_directory(final: Path, write: Callable[[Path], None]) -> None:
 def write_file(path: Path, data: bytes) -> None:
     """Replace one file by `data`: a reader finds the old content or the new, whatever happens on the way."""
     with _saving(path) as aside:
+        if path.exists() and not path.is_file():  # a device or a pipe: a file in its place would break it
+            raise RunError(f"{path} is not a file that can be replaced", hint="choose another name")
         _write_flushed(aside, data)
         aside.rename(path)
         _flush(path.parent)

@@ -14,8 +14,9 @@ from torch import Tensor
 from regard.artifact import LoadedModel, load_model, max_length, search_options
 from regard.decoding import DecodingOptions, Hypothesis
 from regard.decoding.beam import Growth
+from regard.durable import read_regular_file
 from regard.engines.torch_engine import alignment_head
-from regard.errors import UserError
+from regard.errors import ArtifactError, UserError
 from regard.lens.altered import altered
 from regard.lens.beam_tree import output_ids, tree_of
 from regard.lens.change import Change, Version, version_of
@@ -28,6 +29,8 @@ from regard.lens.sides import side_of
 from regard.models.transformer import Transformer
 from regard.nn import Trace
 from regard.text import Tokenizer, normalise
+
+_MAX_RECIPE_BYTES = 1_000_000
 
 
 class Lens:
@@ -214,7 +217,7 @@ def _chosen(logits: Tensor, outputs: list[int]) -> list[float]:
 def _label_smoothing(recipe: Path) -> float | None:
     """What a run was trained with; a model that was copied out of its run does not know."""
     try:
-        said = tomllib.loads(recipe.read_text(encoding="utf-8"))["training"]["smoothing"]
-    except (OSError, ValueError, KeyError, TypeError):
+        said = tomllib.loads(read_regular_file(recipe, _MAX_RECIPE_BYTES).decode())["training"]["smoothing"]
+    except (OSError, ArtifactError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return float(said) if isinstance(said, int | float) else None

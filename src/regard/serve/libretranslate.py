@@ -140,7 +140,10 @@ class LibreTranslate:
 
     def _source(self, text: str, target: str) -> Detected:
         """The likeliest language that there is a model for; or the target, when it surely is that already."""
-        possible = [one.source for one in self.models if one.source is not None and one.suits(None, target)]
+        suiting = [one for one in self.models if one.suits(None, target)]
+        possible = [one.source for one in suiting if one.source is not None]
+        if suiting and not possible:
+            return Detected("auto", 0.0)  # of a language that the model does not name
         found = self._detector.detect(text, [*possible, target])
         for one in found:
             if one.language in possible or one.confidence >= _SURE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.store import META_NAME, StoreMeta, TokenStore, open_store
+from regard.data.store import NOT_A_STORE, TokenStore, open_store, read_meta
 from regard.serve.models import ServedModel
 
 
@@ -18,8 +18,8 @@ def validation_pairs(model: ServedModel, most: int, target: str | None = None) -
         return []
     directory, tokenizers = model.run / "data" / "validation", model.described.tokenizers
     try:
-        meta = StoreMeta.from_json((directory / META_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        meta = read_meta(directory)
+    except NOT_A_STORE:
         return []
     store = open_store(directory, meta.key)
     if store is None or meta.vocab_size > max(tokenizers.source.size, tokenizers.target.size):

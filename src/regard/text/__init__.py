@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.text.doctor import examine as examine
     from regard.text.findings import Finding as Finding
     from regard.text.findings import Report as Report
+    from regard.text.lines import STDIN as STDIN
     from regard.text.lines import ReadNotes as ReadNotes
     from regard.text.lines import read_lines as read_lines
     from regard.text.lines import read_marked as read_marked
@@ -32,6 +33,7 @@ _HOME = {
     "Finding": "findings",
     "ReadNotes": "lines",
     "Report": "findings",
+    "STDIN": "lines",
     "Tokenizer": "tokenizer",
     "TokenizerPair": "tokenizer",
     "choose_vocab_size": "vocabulary",

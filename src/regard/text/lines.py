@@ -18,6 +18,7 @@ import zstandard
 from regard.errors import DataError
 
 OnBad = Literal["raise", "skip", "replace"]
+STDIN = Path("/dev/stdin")  # its name in messages; it is read by its number
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -120,7 +121,8 @@ def _fault(raw: bytes) -> _Fault:
 def _raw_lines(path: Path, notes: ReadNotes) -> Iterator[bytes]:
     """Lines as bytes with their LF; whatever the system or a decompressor says becomes a DataError."""
     try:
-        with path.open("rb") as file:
+        # by its number: what it is may have no name, or be half read
+        with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
             stream = _unpacked(file, path, notes)
             lines = iter(partial(stream.readline, _MAX_LINE_BYTES), b"")
             for number, raw in enumerate(lines, start=1):

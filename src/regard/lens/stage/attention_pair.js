@@ -11,7 +11,7 @@ import { sidesOf } from "./seen.js";
 /** What both pictures draw of a head: its weights, or its scores before the softmax. */
 export function headView({ seen, place, t }, { kind = "weights", change = {} } = {}) {
   const { attention, level } = place;
-  const values = kind === "weights" ? seen.weights(place, level, change) : seen.scores(place, level, change.scale === seen.divides ? "scores" : "scaled");
+  const values = kind === "weights" ? seen.weights(place, level, change) : scores(seen, place, level, change.scale);
   const visible = change.mask ? null : seen.visible(place, level);
   return {
     rows: seen.rows(attention, level),
@@ -24,6 +24,13 @@ export function headView({ seen, place, t }, { kind = "weights", change = {} } =
     label: t.headName(place),
     ...(kind === "weights" ? { floor: 0, ceiling: 1, format: share } : { ...range(values, visible), format: shown }),
   };
+}
+
+/** As they are in this look; with the switch, divided where they were not, and not where they were. */
+function scores(seen, place, level, switched) {
+  if (switched && seen.divides) return seen.scores(place, level, "scores");
+  const found = seen.scores(place, level, "scaled");
+  return switched ? found.map((x) => x * seen.model.d_k ** -0.5) : found;
 }
 
 function range(values, visible) {

@@ -45,7 +45,7 @@ export class Controls {
     const stack = stackOf(place.attention);
     const { choices } = this;
     choices.side.update(t.side, [{ value: "encoder", text: t.sides.source }, { value: "decoder", text: t.sides.target }], stack);
-    choices.stack.update("", [{ value: "encoder", text: t.stacks.encoder }, { value: "decoder", text: t.stacks.decoder }], stack);
+    choices.stack.update(t.stack, [{ value: "encoder", text: t.stacks.encoder }, { value: "decoder", text: t.stacks.decoder }], stack);
     choices.attention.update(t.attention, USES.map((use) => ({ value: use, text: t.shortUses[use] })), place.attention);
     choices.layer.update(t.layer, numbered(seen.nLayers(place.attention)), place.layer);
     choices.head.update(t.head, numbered(seen.model.n_heads), place.head);

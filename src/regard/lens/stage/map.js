@@ -37,11 +37,11 @@ export class HeatMap {
 
   /** Each row's strongest column: the picture in one sentence a row. */
   #inWords() {
-    const { rows, columns, values, format = share } = this.view;
+    const { rows, columns, values, visible, format = share } = this.view;
     return rows
       .map((row, r) => {
         const line = values.subarray(r * columns.length, (r + 1) * columns.length);
-        const best = argmax(line);
+        const best = argmax(visible ? line.map((x, c) => (visible[r * columns.length + c] ? x : -Infinity)) : line);
         return `${row.text} → ${columns[best].text} ${format(line[best])}`;
       })
       .join("; ");

@@ -22,6 +22,7 @@ export const ENGLISH_NAMES = {
   on: "Next",
   attention: "Attention",
   side: "Side",
+  stack: "Stack",
   layer: "Layer",
   head: "Head",
   level: "Show",

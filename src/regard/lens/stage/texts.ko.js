@@ -22,6 +22,7 @@ export const KOREAN_NAMES = {
   on: "다음",
   attention: "어텐션",
   side: "문장",
+  stack: "스택",
   layer: "층",
   head: "헤드",
   level: "단위",

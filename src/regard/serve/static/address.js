@@ -13,7 +13,7 @@ let known = null; // the address as we last read or wrote it
 
 /** Take over what the address says, and from now on keep the two the same. `settle` completes what was read. */
 export function start(settle) {
-  const follow = () => location.hash !== known && change(settle(read()));
+  const follow = () => location.hash !== known && change(ofItsText(settle(read())));
   follow();
   for (const event of ["popstate", "hashchange"]) window.addEventListener(event, follow);
   onChange(KEPT, ({ changed, step }) => {
@@ -66,6 +66,12 @@ function hash() {
   if (!state.changes.mask) put("mask", "off");
   if (state.changes.positions !== "normal") put("positions", state.changes.positions);
   return `#${state.view}?${parts}`;
+}
+
+/** An alternative that was chosen belongs to its text and model: with others, none is. */
+function ofItsText(changed) {
+  const same = ["text", "model", "source", "target"].every((name) => !(name in changed) || changed[name] === state[name]);
+  return same ? changed : { ...changed, chosen: {} };
 }
 
 /** The state that the address tells; what it does not tell, or tells wrongly, is as at the beginning. */

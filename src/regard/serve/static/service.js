@@ -5,7 +5,8 @@ import { keep, kept } from "./dom.js";
 const HEARTBEAT = 5_000; // milliseconds between two looks whether the server is there
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 4_000;
-const RARELY = 30_000; // milliseconds: somebody has to start the service again, asking does not help
+// What asking again does not mend: somebody has to start the service again, or the training has to end. Milliseconds
+const LASTING = { engine_failed: ["failed", 30_000], not_ready: ["training", 10_000] };
 
 /** The service's own refusal: a code, and words for the reader. */
 export class Refusal extends Error {
@@ -17,13 +18,13 @@ export class Refusal extends Error {
 }
 
 const listeners = new Set();
-let server = "there"; // or "busy", "failed", "gone"
-const failed = new Set(); // paths that the engine no longer answers; others may still be answered
+let server = "there"; // or "busy", "training", "failed", "gone"
+const troubles = new Map(); // paths that are not answered → why: "training" or "failed"; others may still be answered
 const waiting = new Set(); // who waits for anything to change
 let back = null; // a promise while the server is away
 let askForKey = async () => null;
 
-/** Call `then("there" | "busy" | "failed" | "gone")` when that has changed. */
+/** Call `then("there" | "busy" | "training" | "failed" | "gone")` when that has changed. */
 export const onServer = (then) => listeners.add(then);
 
 /** Who asks the reader for a key: an async function, told whether one was refused, that gives the key or null. */
@@ -38,15 +39,17 @@ export function keyFrom(asker) {
 /** The JSON answer to a question. Throws a Refusal, or an AbortError when `signal` says so. */
 export async function ask(path, { body, signal } = {}) {
   let wait = FIRST_WAIT;
+  let lasting = null;
   for (;;) {
     const used = kept("key", "sessionStorage");
     const response = await reach(path, body, used, signal);
     if (response === null) {
       await untilBack(signal);
-    } else if (response.status === 503 && (await refusal(response)).code === "engine_failed") {
-      failed.add(path);
-      tell("failed");
-      await untilNews(RARELY, signal);
+    } else if (response.status === 503 && (lasting = LASTING[(await refusal(response)).code])) {
+      const [why, pause] = lasting;
+      troubles.set(path, why);
+      tell(why);
+      await untilNews(pause, signal);
     } else if (response.status === 503 || response.status === 429) {
       const after = Number(response.headers.get("Retry-After")) * 1000;
       if (wait > FIRST_WAIT) tell("busy");
@@ -55,8 +58,8 @@ export async function ask(path, { body, signal } = {}) {
     } else if (response.status === 401) {
       await newKey(used, await refusal(response), signal);
     } else {
-      failed.delete(path);
-      tell(failed.size ? "failed" : "there");
+      troubles.delete(path);
+      tell([...troubles.values()][0] ?? "there");
       if (!response.ok) throw await refusal(response);
       return response.json();
     }
@@ -79,7 +82,7 @@ async function reach(path, body, key, signal) {
   try {
     const response = await fetch(path, asked);
     if (server === "gone") {
-      failed.clear(); // it was started again
+      troubles.clear(); // it was started again
       tell("there");
     }
     return response;

@@ -59,6 +59,7 @@ export const EN = {
 
   gone: "The server does not answer. What you see stays; the page goes on by itself when the server is back.",
   busy: "The server has too much to do just now. The page keeps trying.",
+  training: "This model is still in training. The page translates as soon as it is there; the tab “Training” shows how far it is.",
   failed: "The part of the server that translates has stopped working. Whoever runs the server has to start it again; the page goes on by itself after that.",
   again: "Try again",
   "key.title": "This server wants a key",
