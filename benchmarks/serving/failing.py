@@ -61,7 +61,7 @@ async def _try_all(child: Child, key: str, secret: str) -> tuple[int, list[str],
     opened = []
     for method, path in routes:
         for headers in ("", f"Authorization: Bearer {secret}\r\n", f"Authorization: Basic {key}\r\n"):
-            raw = f"{method.upper()} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n{headers}\r\n"
+            raw = f"{method.upper()} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n{headers}\r\n"
             if (await client.ask(raw.encode())).status != 401 and path not in opened:
                 opened.append(path)
     for text in ([secret], [secret * 5_000], [secret] * 500):
@@ -69,6 +69,6 @@ async def _try_all(child: Child, key: str, secret: str) -> tuple[int, list[str],
     await client.get(f"/{secret}?api_key={secret}", good)
     await client.get(f"/v1/training?model={secret}", good)
     form = f"q={secret}&source=en&target=de&api_key={key}".encode()
-    head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    head = "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
     await client.ask(f"{head}Content-Length: {len(form)}\r\n\r\n".encode() + form)
     return len(routes), opened, (await client.get("/metrics", good)).body.decode()

@@ -136,6 +136,6 @@ async def _odd_bodies(port: int, statuses: Counter[int]) -> None:
     client = Client(port)
     for path in ("/v1/translate", "/v1/translate?stream=1", "/v1/look", "/translate", "/detect"):
         for body in ODD_BODIES:
-            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
             raw = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
             statuses[(await client.ask(raw)).status] += 1

@@ -64,7 +64,7 @@ def served(translator: Shout | None = None, name: str = "loud", **known: Any) ->
 def connected(*models: ServedModel, keys: Sequence[str] = (), **settings: Any) -> Iterator[TestClient]:
     """The application in this process."""
     service = Service(models or [served()], Settings(**settings), Keys(keys) if keys else None)
-    with TestClient(create_app(service)) as client:
+    with TestClient(create_app(service), base_url="http://localhost") as client:
         client.app_state["service"] = service
         yield client
 

@@ -59,5 +59,5 @@ def served(name: str, source: str | None, *targets: str, translator: Mirror | No
 def client(*models: ServedModel, keys: Sequence[str] = (), **limits: Any) -> Iterator[TestClient]:
     """A client of a whole application over these models; English to German when none is given."""
     service = Service(models or (served("en-de", "en", "de"),), Settings(**limits), Keys(keys) if keys else None)
-    with TestClient(create_app(service)) as connected:
+    with TestClient(create_app(service), base_url="http://localhost") as connected:
         yield connected

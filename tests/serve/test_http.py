@@ -227,3 +227,16 @@ def test_draining_fells_readiness_first_then_refuses() -> None:
         service.closed = True
         refused = api.post("/v1/translate", json={"text": "a"})
         assert refused.status_code == 503 and refused.headers["retry-after"]
+
+
+def test_a_service_for_this_machine_answers_to_no_other_name() -> None:
+    with connected() as api:
+        for host in ("localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST"):
+            assert api.get("/v1/models", headers={"Host": host}).status_code == 200
+        refused = api.get("/v1/models", headers={"Host": "stranger.example:8000"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (421, "wrong_host")
+    open_ones: list[dict[str, Any]] = [{"host": "0.0.0.0"}, {"keys": [KEY]}, {"names": ("stranger.example",)}]
+    for settings in open_ones:
+        with connected(**settings) as api:
+            allowed = {"Host": "stranger.example", "Authorization": f"Bearer {KEY}"}
+            assert api.get("/v1/models", headers=allowed).status_code == 200

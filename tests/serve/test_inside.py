@@ -74,7 +74,10 @@ def glass() -> Iterator[Glass]:
 
 
 def client(glass: Glass, *models: ServedModel, **settings: Any) -> TestClient:
-    return TestClient(create_app(Service(models or [served()], Settings(**settings)), load=lambda _: glass))
+    return TestClient(
+        create_app(Service(models or [served()], Settings(**settings)), load=lambda _: glass),
+        base_url="http://localhost",
+    )
 
 
 def test_a_look_is_passed_on_with_its_interventions(glass: Glass) -> None:
@@ -195,7 +198,7 @@ def test_a_run_that_trains_is_served_and_its_model_taken_in_when_it_is_there(
     run.mkdir()
     (run / "recipe.toml").write_text("")
     (run / "journal.jsonl").write_text("")
-    with TestClient(create_app(Service(load_models([run], n_engines=1)))) as api:
+    with TestClient(create_app(Service(load_models([run], n_engines=1))), base_url="http://localhost") as api:
         assert api.get("/").status_code == 200
         [told] = api.get("/v1/models").json()["models"]
         assert (told["name"], told["ready"], told["training"]) == ("en-de", False, True)
@@ -242,7 +245,7 @@ def test_a_run_has_its_story_and_heads_only_with_its_text(glass: Glass, tmp_path
 def test_a_real_model_is_translated_with_and_looked_into() -> None:
     [model] = load_models([GOLDEN], n_engines=1)
     assert model.name == "golden" and model.facts["n_parameters"] > 1_000
-    with TestClient(create_app(Service([model]))) as api:
+    with TestClient(create_app(Service([model])), base_url="http://localhost") as api:
         source = (GOLDEN.parent / "source.txt").read_text().splitlines()[0]
         [found] = api.post("/v1/translate", json={"text": source, "details": True}).json()["translations"]
         assert found["text"] and len(found["words"]) == len(found["text"].split())

@@ -64,5 +64,5 @@ class Measuring:
 def test_heads_are_measured_on_pairs_of_the_tag_that_they_are_given(tmp_path: Path, tokenizers: TokenizerPair) -> None:
     model = run_with(tmp_path, tokenizers, ["fr", "de", "fr"])
     lens: Any = Measuring()
-    with TestClient(create_app(Service([model]), load=lambda _: lens)) as api:
+    with TestClient(create_app(Service([model]), load=lambda _: lens), base_url="http://localhost") as api:
         assert api.get("/v1/heads").json() == {"pairs": [["1 one", "1 de"]], "target": "de"}

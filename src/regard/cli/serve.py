@@ -24,6 +24,9 @@ def serve(
     cors: Annotated[
         list[str] | None, typer.Option(metavar="ORIGIN", help="Whose pages may ask, as https://example.org.")
     ] = None,
+    name: Annotated[
+        list[str] | None, typer.Option(metavar="HOST", help="A name that is meant for it, where a proxy sends it on.")
+    ] = None,
     wait_ms: Annotated[
         float, typer.Option(metavar="MS", min=0, max=1000, help="How long a text waits for others to join it.")
     ] = 2.0,
@@ -46,6 +49,7 @@ def serve(
         host=host,
         port=port,
         cors=tuple(cors or ()),
+        names=tuple(name or ()),
         wait_seconds=wait_ms / 1000,
         max_waiting=queue,
         deadline_seconds=deadline,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import traceback
 from collections.abc import Mapping
 
@@ -16,6 +17,7 @@ from regard.serve.service import Service
 log = logging.getLogger("regard.serve")
 
 _ALIVE = "/livez"
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _TRANSLATES = frozenset({"/v1/translate", "/translate"})
 _ALWAYS_ANSWERED = frozenset({_ALIVE, "/readyz", "/metrics"})
 
@@ -63,6 +65,7 @@ class Guard:
             await problem_response(Problem(500, "internal", "an error of ours"), scope)(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._check_host(scope)
         self._check_key(scope)
         if scope["path"] in _ALWAYS_ANSWERED:
             await self._app(scope, receive, send)
@@ -82,6 +85,17 @@ class Guard:
         finally:
             self._held_bytes -= len(body)
             self._service.n_admitted -= 1
+
+    def _check_host(self, scope: Scope) -> None:
+        """Of a service for this machine alone: a stranger's page could give its own name this machine's address, and
+        then read whatever we say to anybody without a key. Its requests still have that name."""
+        if self._service.keys is not None or self._settings.host not in _LOCAL:
+            return
+        for host in (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"):
+            name = re.sub(r":\d*$", "", host).lower().strip("[]")
+            if name not in _LOCAL and name not in self._settings.names:
+                message = f"this service is for its own machine, and does not answer to {name[:100]!r}"
+                raise Problem(421, "wrong_host", f"{message}; --name lets it")
 
     def _check_key(self, scope: Scope) -> None:
         """LibreTranslate's clients have the key in the body: its routes look for it there when it is not here."""

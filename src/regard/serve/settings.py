@@ -11,6 +11,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)  # 0: any that is free
     cors: tuple[str, ...] = ()  # origins whose pages may ask; none
+    names: tuple[str, ...] = ()  # of this machine, in a request's Host, beside localhost; see guard.py
 
     wait_seconds: float = Field(default=0.002, ge=0, le=1)  # how long the first of a batch waits for company
     max_waiting: int = Field(default=512, ge=1)  # texts in the queue of a model; beyond that, 429
