@@ -1,6 +1,7 @@
 """A budget: the last step is settled when the rate begins to fall, by the clock."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -68,9 +69,10 @@ def test_the_rate_falls_to_nothing_at_the_new_end(make_training: Maker, clock: C
     clock.seconds_a_step = 3.0
     progress, seen = train(budgeted(make_training, steps=1000, seconds=100))
     rates = [fields["rate"] for event, fields in seen if event == "step"]
-    assert rates[progress.cooldown_from - 1] == 0.01
-    assert rates[-1] == pytest.approx(0.01 / (progress.steps - progress.cooldown_from + 1))
-    assert rates[progress.cooldown_from :] == sorted(rates[progress.cooldown_from :], reverse=True)
+    falls_from = int(progress.cooldown_from)
+    assert rates[falls_from - 1] == 0.01
+    assert rates[-1] == pytest.approx(0.01 / (progress.steps - falls_from + 1))
+    assert rates[falls_from:] == sorted(rates[falls_from:], reverse=True)
 
 
 def test_steps_that_become_slow_in_the_fall_end_the_run_soon_after_the_budget(
@@ -138,3 +140,21 @@ def test_a_fall_from_the_first_step_on_is_not_fitted_to_that_step(make_training:
     _, seen = train(budgeted(make_training, steps=100, seconds=100, cooldown=1.0))
     [(_, refit)] = [one for one in seen if one[0] == "refit"]
     assert refit["step"] == ENOUGH_STEPS
+
+
+def test_a_machine_that_becomes_slow_in_the_fall_still_ends_in_time_and_at_a_low_rate(
+    make_training: Maker, clock: Clock
+) -> None:
+    def slower(event: str, **fields: Any) -> None:
+        seen.append((event, fields))
+        clock.seconds_a_step = 0.4 if fields.get("step", 0) > 250 else 0.2
+
+    seen: list[Any] = []
+    clock.seconds_a_step = 0.2
+    fit(budgeted(make_training, steps=475, seconds=100), slower, Stop())
+    assert 1100 - BUDGET_RESERVE_SECONDS - 3 <= clock.now <= 1101
+    rates = [fields["rate"] for event, fields in seen if event == "step"]
+    assert rates[-1] < 0.0005  # of 0.01
+    assert max(before - after for before, after in pairwise(rates[250:])) < 0.0005  # no jump down
+    assert rates[250:] == sorted(rates[250:], reverse=True)
+    assert not [one for one in seen if one[0] == "warning"]

@@ -27,6 +27,7 @@ from regard.training.validation import Translate, Validation, validate
 BUDGET_RESERVE_SECONDS = 5.0  # for the last save, the average, the length penalty and the model directory
 BUDGET_TOLERANCE = 1.05
 ENOUGH_STEPS = 8  # fewer do not tell how long one takes
+CLOSE_ENOUGH = 0.01  # of what is left: not worth another end
 
 _LOWER = "lower training.rate, or set training.clip = 1.0, in another directory; the last checkpoint is good"
 
@@ -42,8 +43,9 @@ class Progress:
     """Where a run stands. All of it is in every checkpoint."""
 
     step: int  # the last one that was taken
-    steps: int  # the last one that will be; a budget moves it once, when the rate begins to fall
-    cooldown_from: int
+    steps: int  # the last one that will be; a budget moves it, from when the rate begins to fall
+    cooldown_from: float
+    refit_at: int  # the step at which a budget moves it next
     cursor: Cursor = field(default_factory=Cursor)
     elapsed_seconds: float = 0.0
     prepared_seconds: float = 0.0  # of these, what went before the first step
@@ -177,7 +179,8 @@ def _resume(training: Training, report: Report, spent_seconds: float) -> Progres
     if found is None:
         steps = training.config.steps
         falls_from = round(steps * (1 - training.config.cooldown))
-        return Progress(0, steps, falls_from, elapsed_seconds=spent_seconds, prepared_seconds=spent_seconds)
+        first = max(ENOUGH_STEPS, falls_from)
+        return Progress(0, steps, falls_from, first, elapsed_seconds=spent_seconds, prepared_seconds=spent_seconds)
     progress = _restore(training, found)
     report("resume", step=found.step, steps=progress.steps, flush=True)
     return progress
@@ -260,23 +263,36 @@ def _judge(progress: Progress, score: float, patience: int | None) -> Progress:
 
 
 def _fit_to_budget(training: Training, progress: Progress, clock: _Clock, report: Report) -> Progress:
-    """With a budget, fix the last step when the rate begins to fall: only then does the rate depend on it."""
+    """With a budget, fix the last step when the rate begins to fall: only then does the rate depend on it.
+
+    And again when half of what is left is done, and half of that: a machine that has become slow still ends in time.
+    """
     budget = training.config.budget_seconds
     if budget is None:
         return progress
     elapsed = clock.elapsed_seconds()
-    falls_from = max(ENOUGH_STEPS, progress.cooldown_from)
     trained, of = elapsed - progress.prepared_seconds, budget - progress.prepared_seconds
-    late = trained > (1 - training.config.cooldown) * of  # the steps are slower than somebody thought
-    if progress.step == falls_from or (late and ENOUGH_STEPS <= progress.step < falls_from):
+    # the steps are slower than somebody thought
+    late = progress.step < progress.cooldown_from and trained > (1 - training.config.cooldown) * of
+    if progress.step == progress.refit_at or (late and progress.step >= ENOUGH_STEPS):
         left = budget - BUDGET_RESERVE_SECONDS - elapsed
-        steps = progress.step + max(1, int(left * progress.step / trained))
-        report("refit", step=progress.step, steps=steps, was=progress.steps)
-        return replace(progress, steps=steps, cooldown_from=progress.step)
+        return _refit(progress, max(1, int(left * progress.step / trained)), report)
     if elapsed > BUDGET_TOLERANCE * budget and progress.step < progress.steps:
         report("warning", message="slower than measured: stopping at the end of the budget", step=progress.step)
         return replace(progress, steps=progress.step)
     return progress
+
+
+def _refit(progress: Progress, n_left: int, report: Report) -> Progress:
+    """So many steps more. The rate goes on from where it is, in a line to nothing behind the last of them."""
+    step, was = progress.step, progress.steps
+    again_at = step + n_left // 2 if n_left > 2 * ENOUGH_STEPS else 0
+    if abs(step + n_left - was) <= CLOSE_ENOUGH * n_left and step > progress.cooldown_from:
+        return replace(progress, refit_at=again_at)
+    report("refit", step=step, steps=step + n_left, was=was)
+    share = min(1.0, (was - step + 1) / (was - progress.cooldown_from + 1))  # of the highest rate
+    falls_from = step if share == 1 else step + n_left + 1 - (n_left + 1) / share
+    return replace(progress, steps=step + n_left, cooldown_from=falls_from, refit_at=again_at)
 
 
 def _rate(training: Training, progress: Progress) -> float:

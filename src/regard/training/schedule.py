@@ -21,13 +21,13 @@ def cosine(step: int, warmup: int, steps: int) -> float:
     return warmed(step, warmup) * 0.5 * (1 + cos(pi * min(1.0, done)))
 
 
-def cooldown(step: int, warmup: int, steps: int, fall_from: int) -> float:
+def cooldown(step: int, warmup: int, steps: int, fall_from: float) -> float:
     """Rises to 1, stays, and falls in a line from step `fall_from` to 0 behind the last step."""
     left = (steps - step + 1) / (steps - fall_from + 1)
     return warmed(step, warmup) * max(0.0, min(1.0, left))
 
 
-def rate(config: TrainingConfig, step: int, steps: int, fall_from: int, d_model: int) -> float:
+def rate(config: TrainingConfig, step: int, steps: int, fall_from: float, d_model: int) -> float:
     """The rate of a step, of a run of `steps` (which a budget may have changed since the recipe was made)."""
     top = noam(config.warmup, d_model, config.warmup)
     peak = top if config.rate is None else config.rate
