@@ -215,3 +215,9 @@ def test_a_meta_file_that_is_no_record_gives_no_store(tmp_path: Path, text: str)
     build(tmp_path / "tokens", LINES)
     (tmp_path / "tokens" / "tokens.json").write_text(text)
     assert open_store(tmp_path / "tokens", "k") is None
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_the_meta_file_gives_no_store_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tokens.json")
+    assert open_store(tmp_path, "k") is None

@@ -1,4 +1,4 @@
-"""A small site with the stage's files and one look, for tests in a browser."""
+"""A small site with the stage's files and one look, the models to show on it, and a walk through all stops."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from stage_fixture import Shape
 
 import regard.lens
 
@@ -24,6 +26,42 @@ window.look = look;
 window.stage = new Stage(document.getElementById("stage"), { look, onPlace: (place) => window.places.push(place) });
 document.body.dataset.ready = "yes";
 """
+
+
+SHAPES = {
+    "street": Shape(),
+    "base": Shape(
+        n_encoder_layers=6, n_decoder_layers=6, n_heads=8, d_model=64, norm="post", positions="learned", lists=True
+    ),
+    "one head": Shape(
+        n_encoder_layers=1, n_decoder_layers=1, n_heads=1, attention="additive", given=True, smoothing=None
+    ),
+    "one word": Shape(source="Hi", target="Hallo", attention="dot_product", norm="post"),
+    "hostile": Shape(
+        source='لم يعبر الحيوان <img/src=x/onerror="alert(1)"> \u202eevil Donaudampfschifffahrtsgesellschaft'
+        + "x" * 300,
+        target="</script> 동물은 길을 건너지 않았다 🙂",
+        longest=400,
+    ),
+}
+
+WALK = """async (language) => {
+  stage.setLanguage(language);
+  const found = [];
+  for (let stop = 1; stop <= 15; stop += 1) {
+    for (const attention of ["encoder", "cross"]) stage.go({ stop, attention, level: stop % 2 ? "pieces" : "words" });
+    await new Promise(requestAnimationFrame);
+    const text = document.querySelector(".stop").innerText;
+    found.push({
+      title: document.querySelector(".stop-title").textContent,
+      questions: document.querySelectorAll(".asked-here dt").length,
+      here: document.querySelectorAll(".block[data-here]").length,
+      strange: ["undefined", "NaN"].filter((bad) => text.includes(bad)),
+      tooWide: Math.max(0, document.documentElement.scrollWidth - innerWidth),
+    });
+  }
+  return found;
+}"""
 
 
 class Site:

@@ -1,6 +1,7 @@
 """One sentence, looked at: it is the translation that everyone gets, and the numbers belong together."""
 
 import json
+import os
 from base64 import b64decode
 from math import exp, log
 from typing import Any
@@ -172,6 +173,9 @@ def test_a_run_directory_knows_its_name_and_smoothing(tmp_path: Any, lens: Lens)
     parts = {"architecture": loaded.architecture, "config": loaded.config, "tokenizers": loaded.tokenizers}
     save_model(run / "model", weights=named_weights(loaded.model), facts=loaded.facts, card="", **parts)
     assert Lens.load(run).look("one", "two").model.label_smoothing is None
+    os.mkfifo(run / "recipe.toml")  # a stranger's: nobody waits for it
+    assert Lens.load(run).look("one", "two").model.label_smoothing is None
+    (run / "recipe.toml").unlink()
     (run / "recipe.toml").write_text("[training]\nsmoothing = 0.1\n")
     model = Lens.load(run / "model").look("one", "two").model
     assert (model.name, model.label_smoothing) == ("en-de", 0.1)

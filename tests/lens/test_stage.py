@@ -14,26 +14,9 @@ from playwright.sync_api import Browser, Page, expect
 
 sys.path.insert(0, str(Path(__file__).parent))
 from stage_fixture import Shape, make_look, softmax
-from stage_site import Site
+from stage_site import SHAPES, WALK, Site
 
 N_STOPS = 15
-
-SHAPES = {
-    "street": Shape(),
-    "base": Shape(
-        n_encoder_layers=6, n_decoder_layers=6, n_heads=8, d_model=64, norm="post", positions="learned", lists=True
-    ),
-    "one head": Shape(
-        n_encoder_layers=1, n_decoder_layers=1, n_heads=1, attention="additive", given=True, smoothing=None
-    ),
-    "one word": Shape(source="Hi", target="Hallo", attention="dot_product", norm="post"),
-    "hostile": Shape(
-        source='لم يعبر الحيوان <img/src=x/onerror="alert(1)"> \u202eevil Donaudampfschifffahrtsgesellschaft'
-        + "x" * 300,
-        target="</script> 동물은 길을 건너지 않았다 🙂",
-        longest=400,
-    ),
-}
 
 
 @pytest.fixture(scope="module")
@@ -90,25 +73,6 @@ def go(page: Page, **place: Any) -> None:
 def number(page: Page, name: str) -> float:
     text = page.locator(f'[data-number="{name}"]').inner_text()
     return float(text.replace("−", "-").replace(",", "").replace("<", ""))
-
-
-WALK = """async (language) => {
-  stage.setLanguage(language);
-  const found = [];
-  for (let stop = 1; stop <= 15; stop += 1) {
-    for (const attention of ["encoder", "cross"]) stage.go({ stop, attention, level: stop % 2 ? "pieces" : "words" });
-    await new Promise(requestAnimationFrame);
-    const text = document.querySelector(".stop").innerText;
-    found.push({
-      title: document.querySelector(".stop-title").textContent,
-      questions: document.querySelectorAll(".asked-here dt").length,
-      here: document.querySelectorAll(".block[data-here]").length,
-      strange: ["undefined", "NaN"].filter((bad) => text.includes(bad)),
-      tooWide: Math.max(0, document.documentElement.scrollWidth - innerWidth),
-    });
-  }
-  return found;
-}"""
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -286,3 +286,28 @@ def test_timing_some_steps_leaves_the_weights_as_they_are(make_training: Maker, 
     assert time_steps(training, 3) > 0
     after = named_weights(training.model)
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), torch.OutOfMemoryError("full")]
+)
+def test_too_little_memory_is_said_in_one_line(make_training: Maker, error: RuntimeError) -> None:
+    def objective(*_: Any) -> Outcome:
+        raise error
+
+    training = replace(make_training("a"), objective=objective)
+    batch = next(updates(training.store, training.stream, Cursor()))[0]
+    with pytest.raises(
+        RunError, match=r"not enough memory on the cpu .*; hint: lower training.max_tokens \(it is 100\)"
+    ):
+        take_step(training, batch, 1)
+
+
+def test_another_error_of_torch_is_not_taken_for_too_little_memory(make_training: Maker) -> None:
+    def objective(*_: Any) -> Outcome:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    training = replace(make_training("a"), objective=objective)
+    batch = next(updates(training.store, training.stream, Cursor()))[0]
+    with pytest.raises(RuntimeError, match="mat1"):
+        take_step(training, batch, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -109,7 +109,9 @@ def examine_all(data: DataConfig, show: ShowProgress) -> Examined:
     if not data.doctor:
         return Examined(sum(count_pairs(one, on_bad=data.on_bad) for one in train), ())
     held = [path for one in data.validation if one.tsv is None for path in one.corpus().files]
-    reports = tuple(examine(one, against=held, progress=_stage(show, f"examining {one.name}")) for one in train)
+    reports = tuple(
+        _forgiving_leaks(examine(one, against=held, progress=_stage(show, f"examining {one.name}"))) for one in train
+    )
     for corpus, report in zip(train, reports, strict=True):
         _refuse_what_spoils(corpus, report, data.on_bad)
     return Examined(sum(report.n_pairs for report in reports), reports)
@@ -227,9 +229,14 @@ def _read_tokenizers(directory: Path, key: str, names: tuple[str, ...]) -> Token
     return TokenizerPair(found[0], found[-1])
 
 
+def _forgiving_leaks(report: Report) -> Report:
+    """Validation text that is learned from spoils scores, not the model: it is said, and that is all."""
+    said = (replace(one, severity="warning") if one.kind == "leak" else one for one in report.findings)
+    return replace(report, findings=tuple(said))
+
+
 def _refuse_what_spoils(corpus: Corpus, report: Report, on_bad: OnBadPair) -> None:
-    # a leak spoils scores, not the model: it is said, and that is all
-    spoiling = [finding for finding in report.findings if finding.severity == "spoils" and finding.kind != "leak"]
+    spoiling = [finding for finding in report.findings if finding.severity == "spoils"]
     if on_bad == "raise" and any(finding.kind in _BAD_LINES for finding in spoiling):
         _refuse_bad_lines(corpus)
     for finding in spoiling:

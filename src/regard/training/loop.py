@@ -27,7 +27,7 @@ from regard.training.validation import Translate, Validation, validate
 BUDGET_RESERVE_SECONDS = 5.0  # for the last save, the average, the length penalty and the model directory
 BUDGET_TOLERANCE = 1.05
 ENOUGH_STEPS = 8  # fewer do not tell how long one takes
-CLOSE_ENOUGH = 0.01  # of what is left: not worth another end
+CLOSE_ENOUGH = 0.01  # of the run: not worth another end
 
 _LOWER = "lower training.rate, or set training.clip = 1.0, in another directory; the last checkpoint is good"
 
@@ -45,11 +45,11 @@ class Progress:
     step: int  # the last one that was taken
     steps: int  # the last one that will be; a budget moves it, from when the rate begins to fall
     cooldown_from: float
-    refit_at: int  # the step at which a budget moves it next
     cursor: Cursor = field(default_factory=Cursor)
     elapsed_seconds: float = 0.0
     prepared_seconds: float = 0.0  # of these, what went before the first step
     best_score: float | None = None  # lower is better
+    refit_at: int = 0  # the step at which a budget moves the last one next
     n_worse: int = 0  # validations since the best one
     stopped_early: bool = False
 
@@ -179,8 +179,14 @@ def _resume(training: Training, report: Report, spent_seconds: float) -> Progres
     if found is None:
         steps = training.config.steps
         falls_from = round(steps * (1 - training.config.cooldown))
-        first = max(ENOUGH_STEPS, falls_from)
-        return Progress(0, steps, falls_from, first, elapsed_seconds=spent_seconds, prepared_seconds=spent_seconds)
+        return Progress(
+            0,
+            steps,
+            falls_from,
+            refit_at=max(ENOUGH_STEPS, falls_from),
+            elapsed_seconds=spent_seconds,
+            prepared_seconds=spent_seconds,
+        )
     progress = _restore(training, found)
     report("resume", step=found.step, steps=progress.steps, flush=True)
     return progress
@@ -287,7 +293,7 @@ def _refit(progress: Progress, n_left: int, report: Report) -> Progress:
     """So many steps more. The rate goes on from where it is, in a line to nothing behind the last of them."""
     step, was = progress.step, progress.steps
     again_at = step + n_left // 2 if n_left > 2 * ENOUGH_STEPS else 0
-    if abs(step + n_left - was) <= CLOSE_ENOUGH * n_left and step > progress.cooldown_from:
+    if abs(step + n_left - was) <= CLOSE_ENOUGH * was and step > progress.cooldown_from:
         return replace(progress, refit_at=again_at)
     report("refit", step=step, steps=step + n_left, was=was)
     share = min(1.0, (was - step + 1) / (was - progress.cooldown_from + 1))  # of the highest rate
