@@ -192,7 +192,7 @@ def _encode(recipe: Recipe, out: Path, watcher: Watcher) -> _Prepared:
     corpora = Corpora.of(recipe.data, recipe.training.seed)
     if recipe.start_from is not None:
         start = describe(recipe.start_from)
-        if start.digest != recipe.start_fingerprint:
+        if recipe.start_fingerprint is not None and start.digest != recipe.start_fingerprint:
             raise RunError(
                 f"{recipe.start_from} is not the model that this run began with",
                 hint="bring it back as it was, or train in another directory",
