@@ -117,6 +117,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     from regard.data import Batch
     from regard.models import Transformer, TransformerConfig
     from regard.training import TrainingConfig, keep_freed_memory
+    from regard.training.gradients import make_gradients
     from regard.training.loop import Training, take_step
     from regard.training.objectives import cross_entropy
     from regard.training.optimizers import make_optimizer
@@ -140,7 +141,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     training = Training(
         config=config, model=model, store=None, stream=stream,
         validation=None, device=torch.device("cpu"), checkpoints=None, identity={}, optimizer=optimizer, ema=None,
-        objective=cross_entropy(0.1),
+        gradients=make_gradients(config, model, cross_entropy(0.1), torch.device("cpu")),
         translate=None,
     )  # fmt: skip
     n_tokens, started_at, found = 0, 0.0, {}

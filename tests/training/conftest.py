@@ -1,6 +1,7 @@
 """A training small enough to run dozens of times: reversed numbers, a model of a few thousand weights."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,6 +12,8 @@ import torch
 from regard.data import StreamSettings, TokenStore, build_store
 from regard.models import Transformer, TransformerConfig
 from regard.training import Checkpoints, Training, TrainingConfig, set_up
+from regard.training.gradients import Apart
+from regard.training.objectives import cross_entropy
 
 N_SYMBOLS = 20
 Maker = Callable[..., Training]
@@ -41,7 +44,9 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
     """Makes a training in a directory of this name; the same name again finds the checkpoints of before."""
     train, validation = _store(tmp_path / "train", 150, 1), _store(tmp_path / "validation", 20, 2)
 
-    def make(name: str, *, dropout: float = 0.0, sampling: bool = False, **values: Any) -> Training:
+    def make(
+        name: str, *, dropout: float = 0.0, sampling: bool = False, apart: bool = False, **values: Any
+    ) -> Training:
         config = TrainingConfig.model_validate(
             {"steps": 20, "max_tokens": 100, "save_every": 5, "validate_every": 5, "rate": 0.01, "warmup": 4} | values
         )
@@ -56,7 +61,10 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
         n_best = config.average if config.average_of == "best" else 1
         checkpoints = Checkpoints(tmp_path / name, keep_last=max(2, config.average), keep_best=n_best)
         device = torch.device("cpu")
-        return set_up(config, model, train, stream, validation, device, checkpoints, {"recipe": "this one"})
+        training = set_up(config, model, train, stream, validation, device, checkpoints, {"recipe": "this one"})
+        if not apart:
+            return training
+        return replace(training, gradients=Apart(config, model, cross_entropy(config.smoothing), n_threads_each=1))
 
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model is slower with more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from time import perf_counter
@@ -18,7 +18,8 @@ from regard.models import Transformer, load_weights, named_weights
 from regard.training.averaging import EMA
 from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
 from regard.training.config import TrainingConfig
-from regard.training.objectives import Objective, cross_entropy, r_drop
+from regard.training.gradients import Gradients, make_gradients
+from regard.training.objectives import cross_entropy, r_drop
 from regard.training.optimizers import make_optimizer
 from regard.training.schedule import rate
 from regard.training.stop import Stop
@@ -72,7 +73,7 @@ class Training:
     identity: dict[str, str]  # of the recipe, which knows the corpus's fingerprint: a checkpoint of another is refused
     optimizer: torch.optim.Optimizer
     ema: EMA | None
-    objective: Objective
+    gradients: Gradients
     translate: Translate | None  # some validation sentences, for BLEU and chrF
 
 
@@ -88,9 +89,11 @@ def set_up(
     translate: Translate | None = None,
 ) -> Training:
     """A loop's parts, made from its configuration."""
+    model = model.to(device).train()
+    objective = r_drop(config.smoothing, config.r_drop) if config.r_drop else cross_entropy(config.smoothing)
     return Training(
         config=config,
-        model=model.to(device).train(),
+        model=model,
         store=store,
         stream=stream,
         validation=validation,
@@ -99,7 +102,7 @@ def set_up(
         identity=identity,
         optimizer=make_optimizer(config, model),
         ema=EMA(model, config.ema) if config.ema is not None else None,
-        objective=r_drop(config.smoothing, config.r_drop) if config.r_drop else cross_entropy(config.smoothing),
+        gradients=make_gradients(config, model, objective, device),
         translate=translate,
     )
 
@@ -129,12 +132,8 @@ def take_step(training: Training, update: list[Batch], step: int) -> dict[str, A
     n_tokens = sum(batch.n_tokens for batch in update)
     loss = nll = 0.0
     for batch in update:
-        with _memory(training):
-            with _autocast(training):
-                outcome = training.objective(training.model, batch.to(training.device))
-            (outcome.loss / n_tokens).backward()
-        loss += float(outcome.loss.detach()) / n_tokens
-        nll += float(outcome.nll) / n_tokens
+        sums = training.gradients(batch, n_tokens)
+        loss, nll = loss + sums.loss / n_tokens, nll + sums.nll / n_tokens
     limit = training.config.clip if training.config.clip is not None else float("inf")
     norm = float(nn.utils.clip_grad_norm_(training.model.parameters(), limit))
     if not (isfinite(loss) and isfinite(norm)):
@@ -309,26 +308,6 @@ def _rate(training: Training, progress: Progress) -> float:
 def _set_rate(training: Training, progress: Progress) -> None:
     for group in training.optimizer.param_groups:
         group["lr"] = _rate(training, progress)
-
-
-def _autocast(training: Training) -> Any:
-    if training.config.precision == "float32":
-        return nullcontext()
-    return torch.autocast(training.device.type, dtype=torch.bfloat16)
-
-
-@contextmanager
-def _memory(training: Training) -> Iterator[None]:
-    """A RunError where there is not enough of it."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):
-            raise
-        raise RunError(
-            f"there is not enough memory on the {training.device.type} for a batch of this model",
-            hint=f"lower training.max_tokens (it is {training.config.max_tokens:,}), or take a smaller model.preset",
-        ) from error
 
 
 def _require_numbers(training: Training, step: int) -> None:
