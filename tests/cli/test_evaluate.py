@@ -108,6 +108,14 @@ def test_a_run_translates_the_source_and_is_scored(folder: Path, translator: typ
     assert Path("kept").read_text() == Path("out").read_text()
 
 
+def test_a_length_penalty_of_the_command_line_comes_before_the_models(
+    folder: Path, translator: type[FakeTranslator]
+) -> None:
+    result = runner.invoke(app, ["run", "--source", "src", "--reference", "ref", "--length-penalty", "0"])
+    assert result.exit_code == 0, result.output
+    assert translator.asked["options"] == DecodingOptions(length_penalty=0.0)
+
+
 def test_a_model_of_several_languages_is_told_which(folder: Path, translator: type[FakeTranslator]) -> None:
     result = runner.invoke(app, ["run", "--source", "src", "--reference", "ref", "--target", "de"])
     assert result.exit_code == 0, result.output

@@ -95,4 +95,5 @@ def test_a_budget_is_kept(regard: Any, text: Any, tmp_path: Path) -> None:
     [finished] = events_of(tmp_path / "run", "finished")
     assert 0.7 * budget <= finished["elapsed_seconds"] <= 1.25 * budget, done.stderr
     assert seconds <= 1.25 * budget + 6, done.stderr  # the rest is Python and torch being loaded
-    assert events_of(tmp_path / "run", "refit")
+    [plan] = events_of(tmp_path / "run", "plan")
+    assert events_of(tmp_path / "run", "refit") or finished["steps"] == plan["steps"]

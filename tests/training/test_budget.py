@@ -60,9 +60,21 @@ def test_a_run_ends_with_its_budget_whatever_a_step_takes(
     progress, seen = train(budgeted(make_training, steps=100, seconds=100), spent_seconds=10)
     used = 10 + progress.step * seconds_a_step
     assert 100 - BUDGET_RESERVE_SECONDS - seconds_a_step <= used <= 100
-    [(_, refit)] = [one for one in seen if one[0] == "refit"]
-    assert (refit["was"], refit["steps"]) == (100, progress.steps)
+    refits = [fields for event, fields in seen if event == "refit"]
+    assert (refits[0]["was"], refits[-1]["steps"]) == (100, progress.steps)
     assert not [one for one in seen if one[0] == "warning"]
+
+
+def test_a_machine_that_is_quicker_than_thought_lets_the_rate_fall_later(make_training: Maker, clock: Clock) -> None:
+    """Planned for 100 steps; 380 fit, and the rate is to fall over half of them all the same."""
+    clock.seconds_a_step = 0.25
+    progress, seen = train(budgeted(make_training, steps=100, seconds=100))
+    assert progress.step == pytest.approx(380, abs=2)
+    rates = [fields["rate"] for event, fields in seen if event == "step"]
+    assert rates[180] == 0.01  # the warm-up is long over
+    assert rates[200] < 0.0099
+    assert rates[-1] == pytest.approx(0.01 / 190, rel=0.05)
+    assert [fields["was"] for event, fields in seen if event == "refit"] == [100]
 
 
 def test_the_rate_falls_to_nothing_at_the_new_end(make_training: Maker, clock: Clock) -> None:

@@ -23,6 +23,9 @@ Reference = Annotated[
     list[Path], typer.Option(metavar="FILE", help="Good translations, line by line. Repeatable: several references.")
 ]
 Beam = Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step; 1 is greedy.")]
+LengthPenalty = Annotated[
+    float | None, typer.Option(metavar="A", min=0, max=3, help="Higher: longer. Default: as in the model.")
+]
 Engine = Annotated[EngineName, typer.Option(help="What computes.")]
 Target = Annotated[str | None, typer.Option(metavar="LANG", help="Of a model with several languages.")]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")]
@@ -40,6 +43,7 @@ def evaluate(
         Path | None, typer.Option(metavar="FILE", help="Or score these translations, without RUN.")
     ] = None,
     beam: Beam = 4,
+    length_penalty: LengthPenalty = None,
     engine: Engine = "auto",
     target: Target = None,
     lowercase: Lowercase = False,
@@ -61,7 +65,7 @@ def evaluate(
     if output is not None:
         outputs = test_set.read_outputs(output)
     else:
-        outputs = _translate(run or Path(), test_set, beam, engine, target)
+        outputs = _translate(run or Path(), test_set, beam, engine, target, length_penalty)
     if save_output is not None:
         _save(save_output, outputs)
     warn_if_tokenized(outputs)
@@ -88,7 +92,14 @@ def check_destination(path: Path | None) -> None:
         raise UserError(f"{path} can not be written", hint="give the name of a file in a directory that is there")
 
 
-def _translate(path: Path, test_set: "TestSet", beam: int, engine: EngineName, target: str | None) -> list[str]:
+def _translate(
+    path: Path,
+    test_set: "TestSet",
+    beam: int,
+    engine: EngineName,
+    target: str | None,
+    length_penalty: float | None = None,
+) -> list[str]:
     if test_set.sources is None:
         raise UserError(f"{path} is a model: it needs something to translate", hint="give --source FILE")
     from regard.cli.translate_progress import line_bar
@@ -97,7 +108,9 @@ def _translate(path: Path, test_set: "TestSet", beam: int, engine: EngineName, t
     sources, outputs = test_set.sources, []
     sys.stderr.write(f"translating {len(sources):,} lines with {path}\n")
     with Translator.load(path, engine=engine) as translator, line_bar(len(sources)) as show:
-        options = replace(translator.options, beam=beam)
+        usual = translator.options
+        penalty = usual.length_penalty if length_penalty is None else length_penalty
+        options = replace(usual, beam=beam, length_penalty=penalty)
         for start in range(0, len(sources), _WINDOW_LINES):
             window = sources[start : start + _WINDOW_LINES]
             outputs += [one.text for one in translator.translate(window, options=options, target=target)]

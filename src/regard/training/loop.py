@@ -270,7 +270,8 @@ def _judge(progress: Progress, score: float, patience: int | None) -> Progress:
 def _fit_to_budget(training: Training, progress: Progress, clock: _Clock, report: Report) -> Progress:
     """With a budget, fix the last step when the rate begins to fall: only then does the rate depend on it.
 
-    And again when half of what is left is done, and half of that: a machine that has become slow still ends in time.
+    A run that gets there too soon, being quicker than somebody thought, lets it fall later. And the last step is fixed
+    again when half of what is left is done, and half of that: a machine that has become slow still ends in time.
     """
     budget = training.config.budget_seconds
     if budget is None:
@@ -281,11 +282,22 @@ def _fit_to_budget(training: Training, progress: Progress, clock: _Clock, report
     late = progress.step < progress.cooldown_from and trained > (1 - training.config.cooldown) * of
     if progress.step == progress.refit_at or (late and progress.step >= ENOUGH_STEPS):
         left = budget - BUDGET_RESERVE_SECONDS - elapsed
-        return _refit(progress, max(1, int(left * progress.step / trained)), report)
+        n_left = max(1, int(left * progress.step / trained))
+        falls_from = round((1 - training.config.cooldown) * (progress.step + n_left))
+        if progress.step <= progress.cooldown_from < (1 - CLOSE_ENOUGH) * falls_from:
+            return _postpone(progress, n_left, falls_from, report)
+        return _refit(progress, n_left, report)
     if elapsed > BUDGET_TOLERANCE * budget and progress.step < progress.steps:
         report("warning", message="slower than measured: stopping at the end of the budget", step=progress.step)
         return replace(progress, steps=progress.step)
     return progress
+
+
+def _postpone(progress: Progress, n_left: int, falls_from: int, report: Report) -> Progress:
+    """So many steps more, of which some are still taken at the highest rate."""
+    steps = progress.step + n_left
+    report("refit", step=progress.step, steps=steps, was=progress.steps)
+    return replace(progress, steps=steps, cooldown_from=falls_from, refit_at=falls_from)
 
 
 def _refit(progress: Progress, n_left: int, report: Report) -> Progress:
@@ -294,7 +306,8 @@ def _refit(progress: Progress, n_left: int, report: Report) -> Progress:
     again_at = step + n_left // 2 if n_left > 2 * ENOUGH_STEPS else 0
     if abs(step + n_left - was) <= CLOSE_ENOUGH * was and step > progress.cooldown_from:
         return replace(progress, refit_at=again_at)
-    report("refit", step=step, steps=step + n_left, was=was)
+    if step + n_left != was:
+        report("refit", step=step, steps=step + n_left, was=was)
     share = min(1.0, (was - step + 1) / (was - progress.cooldown_from + 1))  # of the highest rate
     falls_from = step if share == 1 else step + n_left + 1 - (n_left + 1) / share
     return replace(progress, steps=step + n_left, cooldown_from=falls_from, refit_at=again_at)
