@@ -10,10 +10,19 @@ import typer
 from regard.cli.app import app
 
 ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(path: Path, *languages: str) -> list[str]:
+    """What stands between fences, of some languages."""
+    found = re.findall(r"^ *```(\w*)\n(.*?)^ *```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return [text for language, text in found if language in languages]
+
+
 SNIPPETS = [
     pytest.param(snippet, id=f"{path.name}-{number}")
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
+    for path in DOCUMENTS
+    for number, snippet in enumerate(blocks(path, "python"))
 ]
 
 
@@ -30,10 +39,10 @@ def test_links_in_the_documents_lead_somewhere() -> None:
 
 COMMANDS = [
     pytest.param(shlex.split(line[line.index("regard ") :], comments=True), id=f"{path.name}-{number}")
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path in DOCUMENTS
     for number, line in enumerate(
         line
-        for block in re.findall(r"```(?:sh|console)?\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+        for block in blocks(path, "", "sh", "console")
         for line in block.splitlines()
         if re.match(r"(\$ )?(echo .*\| )?regard ", line)
     )
@@ -49,4 +58,5 @@ def test_a_command_has_only_options_that_exist(words: list[str]) -> None:
 
 
 def test_there_are_commands_in_the_documents() -> None:
-    assert len(COMMANDS) >= 15
+    assert len(COMMANDS) >= 35
+    assert len(SNIPPETS) >= 5

@@ -1,5 +1,6 @@
 """The guided first run at a reduced size: a few steps teach little, but all that a person sees is there."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,22 @@ def test_again_never_removes_a_run_of_one_s_own(tmp_path: Path, small: None) -> 
     first_run(out, Watcher(), steps=2)
     recipe = (out / "recipe.toml").read_text()
     (out / "recipe.toml").write_text(recipe.replace("street/train", "mine/train"))
-    with pytest.raises(RunError, match="not the demo's"):
+    with pytest.raises(RunError, match=r"not of the street's text; hint: choose another directory with --out$"):
         first_run(out, Watcher(), again=True)
     assert (out / "model" / "config.json").exists()
+
+
+def test_nothing_is_written_into_a_run_of_one_s_own(tmp_path: Path, small: None) -> None:
+    out = tmp_path / "mine"
+    first_run(out, Watcher(), steps=2)
+    recipe = (out / "recipe.toml").read_text()
+    (out / "recipe.toml").write_text(recipe.replace("street/train", "mine/train"))
+    (out / "demo.json").unlink()
+    shutil.rmtree(out / "data" / "street")
+    for begin in (lambda: first_run(out, Watcher()), lambda: street_text(out, 100)):
+        with pytest.raises(RunError, match=r"not of the street's text; hint: choose another directory with --out$"):
+            begin()
+    assert not (out / "data" / "street").exists()
 
 
 def test_half_written_text_is_written_again(tmp_path: Path, small: None) -> None:

@@ -26,8 +26,8 @@ LensMaker = Callable[..., Lens]
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    """A joint vocabulary with two target languages."""
-    return Tokenizer(train_tokenizer(TEXT * 5, size=420, tags=("de", "ko")))
+    """A joint vocabulary."""
+    return Tokenizer(train_tokenizer(TEXT * 5, size=420))
 
 
 @pytest.fixture(scope="session")
@@ -37,8 +37,17 @@ def make_lens(tokenizer: Tokenizer) -> LensMaker:
     Such a model hardly ever ends; `ends` makes it end sooner, or at once.
     """
 
-    def make(seed: int = 1, ends: float = 0.0, facts: dict[str, Any] | None = None, **changes: Any) -> Lens:
+    plain = tokenizer
+
+    def make(
+        seed: int = 1,
+        ends: float = 0.0,
+        facts: dict[str, Any] | None = None,
+        tags: tuple[str, ...] = (),
+        **changes: Any,
+    ) -> Lens:
         config = TransformerConfig(**(SMALL | changes))
+        tokenizer = Tokenizer(train_tokenizer(TEXT * 5, size=420, tags=tags)) if tags else plain
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = Transformer(config, tokenizer.size, tokenizer.size).eval()

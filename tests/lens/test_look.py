@@ -181,12 +181,25 @@ def test_a_run_directory_knows_its_name_and_smoothing(tmp_path: Any, lens: Lens)
     assert (model.name, model.label_smoothing) == ("en-de", 0.1)
 
 
-def test_a_target_language_stands_in_front(lens: Lens) -> None:
+def test_a_target_language_stands_in_front(make_lens: LensMaker) -> None:
+    lens = make_lens(tags=("de", "ko"))
     look = lens.look("one two", "two", target="ko")
     assert look.source.labels("words") == [">>ko<<", "one", "two", "</s>"]
     assert [word.special for word in look.source.words] == [True, False, False, True]
     with pytest.raises(DataError, match="no target language 'fr'"):
         lens.look("one", target="fr")
+
+
+def test_a_model_with_several_languages_wants_to_know_which_and_one_with_one_does_not(make_lens: LensMaker) -> None:
+    several = make_lens(tags=("de", "ko"))
+    for asked in (
+        lambda: several.look("one"),
+        lambda: several.change("one", Interventions()),
+        lambda: several.heads([("one", "two")]),
+    ):
+        with pytest.raises(UserError, match="this model translates into de, ko; hint: say which: --target de"):
+            asked()
+    assert make_lens(tags=("de",)).look("one two", "two").source.labels("words") == [">>de<<", "one", "two", "</s>"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +317,23 @@ def test_the_softmax_and_the_beam_show_the_search(open_stage: Opener, look: dict
     assert page.locator(".beam-node:not([data-hidden])").count() == 1 + sum(
         n["step"] == 1 for n in look["beam"]["nodes"]
     )
+
+
+def test_a_finished_sentence_is_text_even_where_characters_are_pieces_of_bytes(
+    open_stage: Opener, look: dict[str, Any]
+) -> None:
+    look = deepcopy(look)
+    by_id = {node["id"]: node for node in look["beam"]["nodes"]}
+    one = next(node for node in look["beam"]["nodes"] if node["finished"])
+    path = []
+    while one["parent"] is not None:
+        path.append(one)
+        one = by_id[one["parent"]]
+    for node, text in zip(reversed(path[1:]), ["▁", "<0xEA>", "<0xB0>", "<0x80>", "▁Tier"], strict=False):
+        node["text"] = text
+    page = open_stage(look)
+    go(page, stop="beam")
+    assert any(text.startswith("가 Tier") for text in page.locator(".finished-table bdi").all_inner_texts())
 
 
 def test_a_new_sentence_keeps_the_stop(open_stage: Opener, look: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from regard.durable import lock_directory
 from regard.errors import RunError
-from regard.report import RunReader, read_run
+from regard.report import RunReader, read_run, report_page
 from regard.report.chronicle import MAX_CHARACTERS, MAX_FINDINGS, MAX_NOTES, MAX_POINTS
 
 from .conftest import finished, step, validation
@@ -147,7 +147,8 @@ def test_nothing_in_a_journal_can_spoil_the_story(make_run: Make) -> None:
         {"event": "step", "step": 1, "loss": "nan", "nll": "inf", "rate": None, "elapsed_seconds": "x", "n_tokens": {}},
         {"event": "validation", "step": 1, "loss": "nan", "samples": [1, {"source": 2}, None]},
         {"event": "validation", "step": 1, "samples": "no"}, {"event": "refit"}, {"event": "warning"},
-        {"event": "init"},
+        {"event": "init"}, {"event": "step", "step": 10**400}, {"event": "plan", "steps": 10**400},
+        {"event": "validation", "step": 2, "loss": 10**400, "bleu": -(10**400)}, {"event": "finished", "bleu": 10**400},
     ]  # fmt: skip
     run = make_run(odd)
     text = (run / "journal.jsonl").read_text()
@@ -156,7 +157,16 @@ def test_nothing_in_a_journal_can_spoil_the_story(make_run: Make) -> None:
     story = read_run(run)
     assert [(one.step, one.loss, one.perplexity) for one in story.steps] == [(1, None, None)]
     assert story.recipe == {}
+    assert json.loads(json.dumps(story.to_dict(), allow_nan=False))["facts"] == {"bleu": None}
+
+
+def test_a_recipe_with_values_that_json_has_not_is_still_told(make_run: Make) -> None:
+    run = make_run([step(1)])
+    (run / "recipe.toml").write_text("a = 2026-01-02\nb = nan\nc = [inf, 1.5, true, 'x']\n[d]\ne = 07:30:00\n")
+    story = read_run(run)
+    assert story.recipe == {"a": "2026-01-02", "b": "nan", "c": ["inf", 1.5, True, "x"], "d": {"e": "07:30:00"}}
     json.dumps(story.to_dict(), allow_nan=False)
+    assert "2026-01-02" in report_page(story)
 
 
 def test_nothing_in_a_story_grows_without_bound(make_run: Make) -> None:

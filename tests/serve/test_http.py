@@ -235,7 +235,7 @@ def test_a_service_for_this_machine_answers_to_no_other_name() -> None:
             assert api.get("/v1/models", headers={"Host": host}).status_code == 200
         refused = api.get("/v1/models", headers={"Host": "stranger.example:8000"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (421, "wrong_host")
-    open_ones: list[dict[str, Any]] = [{"host": "0.0.0.0"}, {"keys": [KEY]}, {"names": ("stranger.example",)}]
+    open_ones: list[dict[str, Any]] = [{"host": "0.0.0.0"}, {"keys": [KEY]}, {"names": ("Stranger.Example",)}]
     for settings in open_ones:
         with connected(**settings) as api:
             allowed = {"Host": "stranger.example", "Authorization": f"Bearer {KEY}"}

@@ -32,7 +32,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _all(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which one.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Two text files in, a translator out: the Transformer of the paper, trained on your own machine."""

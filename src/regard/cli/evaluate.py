@@ -27,7 +27,7 @@ LengthPenalty = Annotated[
     float | None, typer.Option(metavar="A", min=0, max=3, help="Higher: longer. Default: as in the model.")
 ]
 Engine = Annotated[EngineName, typer.Option(help="What computes.")]
-Target = Annotated[str | None, typer.Option(metavar="LANG", help="Of a model with several languages.")]
+Target = Annotated[str | None, typer.Option(metavar="LANG", help="Which target language, of several.")]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")]
 Tokenize = Annotated[
     str, typer.Option(metavar="NAME", help="Words for BLEU: 13a, intl, char, zh, ja-mecab or ko-mecab.")

@@ -28,7 +28,7 @@ PositionsName = Literal["normal", "shuffled", "none"]
 Run = Annotated[Path | None, typer.Argument(metavar="RUN", help="A run, or a model directory.")]
 Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="A sentence to translate.")]
 Translation = Annotated[str | None, typer.Option(metavar="TEXT", help="Look at this translation, not the model's own.")]
-Target = Annotated[str | None, typer.Option(metavar="LANG", help="Of a model with several languages.")]
+Target = Annotated[str | None, typer.Option(metavar="LANG", help="Which target language, of several.")]
 Beam = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step (default: 4); 1 is greedy."),
@@ -51,7 +51,7 @@ Layer = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="From 1; with --head: one, large.", rich_help_panel=_WHICH)
 ]
 HeadNumber = Annotated[int | None, typer.Option(metavar="N", min=1, help="From 1.", rich_help_panel=_WHICH)]
-Level = Annotated[LevelName, typer.Option(help="Of the maps.", rich_help_panel=_WHICH)]
+Level = Annotated[LevelName, typer.Option(help="By words, or by their pieces.", rich_help_panel=_WHICH)]
 HeadsOff = Annotated[
     str | None,
     typer.Option(metavar="HEAD,…", help="Silence them: encoder.1.4 is layer 1, head 4.", rich_help_panel=_CHANGE),
@@ -65,7 +65,7 @@ PositionsAs = Annotated[
 Heads = Annotated[
     bool, typer.Option("--heads", help="Where each looks, and what is lost without it.", rich_help_panel=_CORPUS)
 ]
-Source = Annotated[Path | None, typer.Option(metavar="FILE", help="For --heads.", rich_help_panel=_CORPUS)]
+Source = Annotated[Path | None, typer.Option(metavar="FILE", help="Sentences, for --heads.", rich_help_panel=_CORPUS)]
 Reference = Annotated[Path | None, typer.Option(metavar="FILE", help="Its translations.", rich_help_panel=_CORPUS)]
 Bleu = Annotated[bool, typer.Option("--bleu", help="Also translate without each head: slow.", rich_help_panel=_CORPUS)]
 Positions = Annotated[bool, typer.Option("--positions", help="Draw the positional encoding: the paper's, or RUN's.")]

@@ -22,10 +22,10 @@ def serve(
         Path | None, typer.Option(metavar="FILE", help="API keys, one a line; without one of them, 401.")
     ] = None,
     cors: Annotated[
-        list[str] | None, typer.Option(metavar="ORIGIN", help="Whose pages may ask, as https://example.org.")
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Web origin whose pages may ask, as https://example.org.")
     ] = None,
     name: Annotated[
-        list[str] | None, typer.Option(metavar="HOST", help="A name that is meant for it, where a proxy sends it on.")
+        list[str] | None, typer.Option(metavar="HOST", help="Another host name to answer to, as a proxy sends it.")
     ] = None,
     wait_ms: Annotated[
         float, typer.Option(metavar="MS", min=0, max=1000, help="How long a text waits for others to join it.")
@@ -34,8 +34,8 @@ def serve(
     deadline: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds for an answer; then 504.")] = 30.0,
     max_text: Annotated[int, typer.Option(metavar="N", min=1, help="Characters of one text.")] = 10_000,
     max_texts: Annotated[int, typer.Option(metavar="N", min=1, help="Texts of one request.")] = 128,
-    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Of one request.")] = 1_048_576,
-    grace: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds to finish in, told to stop.")] = 30.0,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Bytes of one request.")] = 1_048_576,
+    grace: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds to finish in, after SIGTERM.")] = 30.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
 ) -> None:
     """Serve translations and the page. Texts are never logged."""

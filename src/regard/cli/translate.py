@@ -30,7 +30,7 @@ def translate(
         float | None, typer.Option(metavar="A", min=0, max=3, help="Higher: longer. Default: as in the model.")
     ] = None,
     prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What every translation begins with.")] = None,
-    target: Annotated[str | None, typer.Option(metavar="LANG", help="Of a model with several languages.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="LANG", help="Which target language, of several.")] = None,
     engine: Annotated[Literal["auto", "ctranslate2", "torch"], typer.Option(help="What computes.")] = "auto",
     precision: Annotated[Literal["int8", "float32"], typer.Option(help="Of CTranslate2.")] = "int8",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Default: one a core.")] = None,

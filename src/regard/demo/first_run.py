@@ -74,8 +74,9 @@ def first_run(out: Path, watcher: Watcher, *, again: bool = False, steps: int | 
         return told
     watcher.progress("making up sentences", 0, 1)
     street = cache(lambda: split(SEED, n_train=N_TRAIN))  # written down, and in the end it tells the right answers
+    text = _written(out, street)
     try:
-        train(_recipe(_written(out, street), steps), out, watcher=watcher)
+        train(_recipe(text, steps), out, watcher=watcher)
     except RunError as error:
         raise RunError(error.message, hint=f"{error.hint}; `regard demo --again` begins anew") from error
     told = _measured(out, street())
@@ -90,6 +91,7 @@ def street_text(out: Path, n_train: int) -> Path:
 
 def _written(out: Path, street: Callable[[], StreetCorpus]) -> Path:
     require_run_directory(out)
+    _require_street(out)
     check_writable(out, 0)
     text = out / "data" / "street"
     if not (text / "unseen.de").exists():  # the last file that is written
@@ -101,11 +103,18 @@ def _forget(out: Path) -> None:
     """Remove an earlier demo; somebody's own run, never."""
     if not (out / "recipe.toml").exists():
         return
-    if Recipe.build(read_recipe(out / "recipe.toml")).data.train[0].source != out.absolute() / "data/street/train.en":
-        raise RunError(f"{out} is a run, but not the demo's", hint="choose another directory with --out")
+    _require_street(out)
     if is_held(out):
         raise RunError(f"somebody is training in {out}", hint="wait until it is done")
     remove_directory(out)
+
+
+def _require_street(out: Path) -> None:
+    """Refuse somebody's own run, before anything is written into it."""
+    if not (out / "recipe.toml").exists():
+        return
+    if Recipe.build(read_recipe(out / "recipe.toml")).data.train[0].source != out.absolute() / "data/street/train.en":
+        raise RunError(f"{out} is a run, but not of the street's text", hint="choose another directory with --out")
 
 
 def _told(out: Path) -> FirstRun | None:

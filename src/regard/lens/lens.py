@@ -119,7 +119,7 @@ class Lens:
         `bleu` also translates everything anew without each head, which is slow. `progress(done, total)` is told
         how far it is.
         """
-        known = Pairs.of(self.loaded.tokenizers, pairs, self.max_length, target)
+        known = Pairs.of(self.loaded.tokenizers, pairs, self.max_length, self._source.tag_for(target))
         return measure_heads(self.loaded, known, without=without, bleu=bleu, progress=progress)
 
     def _change(
@@ -165,7 +165,7 @@ class Lens:
         clean = normalise(text)
         if not clean:
             raise UserError("there is no text to look at", hint="give one sentence")
-        ids = self._source.encode(clean, tag=target)
+        ids = self._source.encode(clean, tag=self._source.tag_for(target))
         self._check_length("this text", len(ids))
         return ids
 

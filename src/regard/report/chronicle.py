@@ -6,7 +6,7 @@ A journal may be of an older version, or damaged: whatever is not as it should b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp, isfinite
+from math import exp, isnan
 from typing import Any
 
 from regard.report.series import Series
@@ -18,6 +18,7 @@ MAX_TRANSLATIONS = 100  # of a sample
 MAX_FINDINGS = 200
 MAX_NOTES = 50
 MAX_CHARACTERS = 1_000  # of any text
+MAX_NUMBER = 1e300  # JSON has no largest one
 
 _LARGEST_EXPONENT = 700.0
 _SIDE = ("name", "n_lines", "n_blank", "words", "characters")
@@ -195,14 +196,14 @@ class Chronicle:
 
 
 def number(value: Any) -> float | None:
-    """A finite number, or None for whatever else is there."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    """A number that can be reckoned with, or None for whatever else is there."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MAX_NUMBER or isnan(value):
         return None
     return value
 
 
 def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER else None
 
 
 def _short(text: str) -> str:
@@ -222,6 +223,6 @@ def _bounded(value: Any) -> Any:
             return bounded_values(value)
         case list() | tuple():
             return [_bounded(inner) for inner in value[:20]]
-        case float():
+        case int() | float() if not isinstance(value, bool):
             return number(value)
     return value

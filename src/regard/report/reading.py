@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.durable import is_held, open_regular_file, read_json_file, read_regular_file
 from regard.errors import ArtifactError, RunError
-from regard.report.chronicle import Chronicle, bounded_values
+from regard.report.chronicle import MAX_CHARACTERS, Chronicle, bounded_values, number
 from regard.report.story import RunStory, State
 
 _MAX_BYTES = 1_000_000
@@ -95,9 +95,21 @@ def _bytes_of(path: Path) -> bytes:
 
 def _parsed(raw: bytes) -> dict[str, Any]:
     try:
-        return tomllib.loads(raw.decode())
+        return {name: _plain(value) for name, value in tomllib.loads(raw.decode()).items()}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
         return {}
+
+
+def _plain(value: Any) -> Any:
+    """What TOML has and JSON has not (dates, nan, endless numbers), as text."""
+    match value:
+        case dict():
+            return {name: _plain(inner) for name, inner in value.items()}
+        case list():
+            return [_plain(inner) for inner in value]
+        case str() | bool():
+            return value
+    return value if number(value) is not None else str(value)[:MAX_CHARACTERS]
 
 
 def _facts(path: Path) -> dict[str, Any] | None:

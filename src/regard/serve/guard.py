@@ -93,7 +93,7 @@ class Guard:
             return
         for host in (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"):
             name = re.sub(r":\d*$", "", host).lower().strip("[]")
-            if name not in _LOCAL and name not in self._settings.names:
+            if name not in _LOCAL and name not in {one.lower() for one in self._settings.names}:
                 message = f"this service is for its own machine, and does not answer to {name[:100]!r}"
                 raise Problem(421, "wrong_host", f"{message}; --name lets it")
 

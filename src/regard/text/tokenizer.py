@@ -7,7 +7,7 @@ from random import Random
 
 import sentencepiece
 
-from regard.errors import ArtifactError, DataError
+from regard.errors import ArtifactError, DataError, UserError
 from regard.text.normalise import normalise
 from regard.text.subwords import BpeDropout, Sampler, UnigramSampling, cut_long
 from regard.text.vocabulary import BOS_ID, EOS_ID, N_FIXED, PAD_ID, SPACE, UNK_ID, Kind, tag_piece
@@ -52,6 +52,13 @@ class Tokenizer:
         clean = [normalise(line) for line in lines]
         encoded: list[list[int]] = self._processor.encode([line.replace(SPACE, _STAND_IN) for line in clean])
         return [front + (self._real(ids) if SPACE in line else ids) for line, ids in zip(clean, encoded, strict=True)]
+
+    def tag_for(self, target: str | None) -> str | None:
+        """What a model is to be told of the language: the one that is asked for, its only one, or nothing."""
+        if target is None and len(self.tags) > 1:
+            known = ", ".join(self.tags)
+            raise UserError(f"this model translates into {known}", hint=f"say which: --target {self.tags[0]}")
+        return self.tags[0] if target is None and self.tags else target
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, on one line whatever they are; padding, begin, end and tags are left out."""

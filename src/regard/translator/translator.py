@@ -12,7 +12,6 @@ from regard.artifact import Description, describe, max_length, search_options
 from regard.decoding.records import DecodingOptions, Hypothesis
 from regard.engines.load import EngineName, Precision, load_engine
 from regard.engines.protocol import Engine
-from regard.errors import UserError
 from regard.text import normalise
 from regard.text.sentences import Part, split_long
 from regard.text.tokenizer import Tokenizer
@@ -98,7 +97,7 @@ class Translator:
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(f"{len(prefixes)} prefixes for {len(lines)} lines")
-        waiting, sources, forced = self._parts(lines, prefixes, self._tag(target))
+        waiting, sources, forced = self._parts(lines, prefixes, self._source.tag_for(target))
         found = self.engine.begin(
             sources, options or self.options, forced if prefixes is not None else None, with_attention=details
         )
@@ -111,7 +110,7 @@ class Translator:
 
     def score(self, lines: Sequence[str], translations: Sequence[str], *, target: str | None = None) -> list[float]:
         """log p(translation | line) of given pairs, by forced decoding."""
-        sources = self._source.encode_many(lines, tag=self._tag(target))
+        sources = self._source.encode_many(lines, tag=self._source.tag_for(target))
         found = self.engine.score(sources, self._target.encode_many(translations))
         return [sum(hypothesis.log_probs) for hypothesis in found]
 
@@ -134,13 +133,6 @@ class Translator:
     @property
     def _target(self) -> Tokenizer:
         return self.described.tokenizers.target
-
-    def _tag(self, target: str | None) -> str | None:
-        """What the model is to be told of the language: one of its several, or nothing."""
-        tags = self._source.tags
-        if target is None and len(tags) > 1:
-            raise UserError(f"this model translates into {', '.join(tags)}", hint=f"say which: --target {tags[0]}")
-        return tags[0] if target is None and tags else target
 
     def _parts(
         self, lines: Sequence[str], prefixes: Sequence[str] | None, target: str | None

@@ -19,6 +19,12 @@ function arrange(nodes) {
   return { places, width: 8 + columns.length * BEAM_STEP.width, height: BEAM_STEP.top + Math.max(...columns.map((column) => column?.length ?? 0)) * BEAM_STEP.height };
 }
 
+/** Pieces joined to text; a character that the vocabulary has not stands there as the pieces of its bytes. */
+function readable(pieces) {
+  const decode = (run) => new TextDecoder().decode(Uint8Array.from(run.match(/[0-9A-F]{2}(?=>)/g), (byte) => parseInt(byte, 16)));
+  return pieces.replace(/(?:<0x[0-9A-F]{2}>)+/g, decode).replaceAll("▁", " ");
+}
+
 /** The start mark pale, and no more letters than a column has room for. */
 function shortPiece(text) {
   const [mark, rest] = text.length > 1 && text.startsWith("▁") ? ["▁", text.slice(1)] : ["", text];
@@ -76,7 +82,7 @@ export class BeamStop {
   #sentence(node) {
     const texts = [];
     for (let one = node; one && one.parent !== null; one = this.byId.get(one.parent)) texts.unshift(one.text);
-    return texts.filter((text) => text !== "</s>").join("").replaceAll("▁", " ").trim() || "∅";
+    return readable(texts.filter((text) => text !== "</s>").join("")).trim() || "∅";
   }
 
   #edge(node, places) {
