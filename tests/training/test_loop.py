@@ -164,8 +164,9 @@ def test_a_step_that_is_not_a_number_moves_nothing_and_names_its_pairs(make_trai
         assert torch.equal(tensor, named_weights(sick.model)[name]), name
 
 
-def test_weights_that_a_step_made_infinite_are_never_saved(make_training: Maker) -> None:
-    training = make_training("a", rate=1e60, warmup=1, schedule="constant", save_every=1)
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_weights_that_a_step_made_infinite_are_never_saved(make_training: Maker, optimizer: str) -> None:
+    training = make_training("a", optimizer=optimizer, rate=1e60, warmup=1, schedule="constant", save_every=1)
     with pytest.raises(RunError, match=r"step 1: '.*' has values that are not numbers; it was not saved; hint: lower"):
         fit(training, Events(), Stop())
     assert training.checkpoints.steps() == []

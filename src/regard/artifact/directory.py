@@ -16,6 +16,7 @@ from regard.text import Tokenizer, TokenizerPair
 FORMAT = 1
 MAX_LENGTH_PENALTY = 3.0  # beyond that only length would count
 DEFAULT_MAX_LENGTH = 256  # of a model that does not say
+_LONGEST = 4_095  # as far as the waves of a converted model go, with one begin or end symbol
 AGAIN = "copy the model again from where it was made"
 
 _MAX_CONFIG_BYTES = 1_000_000
@@ -80,7 +81,7 @@ def max_length(facts: Mapping[str, Any], model: Mapping[str, Any]) -> int:
     longest = said if isinstance(said, int) and said > 0 else DEFAULT_MAX_LENGTH
     if model.get("positions") == "learned" and isinstance(positions, int):
         longest = min(longest, positions - 1)
-    return max(1, longest)
+    return max(1, min(longest, _LONGEST))
 
 
 def search_options(facts: Mapping[str, Any]) -> DecodingOptions:

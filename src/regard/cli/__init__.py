@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 # Threads that wait for each other should soon sleep, not spin on: an idle machine gains a little, a busy one trains
@@ -16,6 +17,8 @@ def main() -> None:
     from regard.cli.app import app
     from regard.errors import UserError
 
+    if sys.stderr is None:  # closed by the shell: what is said goes nowhere, and the work goes on
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     # ClickException: of Typer's own copy of click, or of the system's
     usage_error: type[Exception] = typer.BadParameter.__mro__[2]
     try:

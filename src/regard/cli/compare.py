@@ -55,10 +55,11 @@ def compare(
     from regard.evaluate import compare as compare_outputs
 
     check_tokenizer(tokenize)
-    check_destination(html)
+    check_destination(html, [a, b, *reference, source])
     test_set = read_test_set(reference, source)
-    outputs_a, outputs_b = (outputs_of(path, test_set, beam=beam, engine=engine, target=target) for path in (a, b))
-    warn_if_tokenized(outputs_a + outputs_b)
+    outputs_a, outputs_b = outputs_of((a, b), test_set, beam=beam, engine=engine, target=target)
+    for name, outputs in (("A", outputs_a), ("B", outputs_b)):  # one alone would be judged by its spaces
+        warn_if_tokenized(outputs, f"lines of {name}")
     comparison = compare_outputs(
         outputs_a,
         outputs_b,

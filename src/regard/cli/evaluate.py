@@ -3,6 +3,7 @@
 import json
 import sys
 import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -60,7 +61,7 @@ def evaluate(
     from regard.evaluate import check_tokenizer, read_test_set, score
 
     check_tokenizer(tokenize)
-    check_destination(save_output)
+    check_destination(save_output, [*reference, source])
     test_set = read_test_set(reference, source)
     if output is not None:
         outputs = test_set.read_outputs(output)
@@ -68,7 +69,7 @@ def evaluate(
         outputs = _translate(run or Path(), test_set, beam, engine, target, length_penalty)
     if save_output is not None:
         _save(save_output, outputs)
-    warn_if_tokenized(outputs)
+    warn_if_tokenized(outputs, "outputs")
     scores = score(outputs, test_set.references, lowercase=lowercase, tokenize=tokenize)
     if as_json:
         report = scores.to_dict() | {"worst": [_sentence(i, scores, test_set, outputs) for i in scores.worst(worst)]}
@@ -78,18 +79,21 @@ def evaluate(
 
 
 def outputs_of(
-    path: Path, test_set: "TestSet", *, beam: int, engine: EngineName, target: str | None = None
-) -> list[str]:
-    """What the model in a directory makes of the sources, or the lines of an output file."""
-    if path.is_dir():
-        return _translate(path, test_set, beam, engine, target)
-    return test_set.read_outputs(path)
+    paths: Sequence[Path], test_set: "TestSet", *, beam: int, engine: EngineName, target: str | None = None
+) -> list[list[str]]:
+    """What the models in directories make of the sources, or the lines of output files: these first, being quick."""
+    known = {path: test_set.read_outputs(path) for path in paths if not path.is_dir()}
+    return [known[path] if path in known else _translate(path, test_set, beam, engine, target) for path in paths]
 
 
-def check_destination(path: Path | None) -> None:
+def check_destination(path: Path | None, inputs: Iterable[Path | None]) -> None:
     """Better before the work than after it."""
-    if path is not None and (not path.parent.is_dir() or (path.exists() and not path.is_file())):
+    if path is None:
+        return
+    if not path.parent.is_dir() or (path.exists() and not path.is_file()):
         raise UserError(f"{path} can not be written", hint="give the name of a file in a directory that is there")
+    if path.resolve() in {one.resolve() for one in inputs if one is not None}:
+        raise UserError(f"{path} is what is to be read, and would be written over", hint="give another name")
 
 
 def _translate(
@@ -118,11 +122,11 @@ def _translate(
     return outputs
 
 
-def warn_if_tokenized(outputs: list[str]) -> None:
+def warn_if_tokenized(outputs: list[str], name: str) -> None:
     """sacreBLEU wants text as people write it; text in separated tokens gets a wrong score, silently."""
     n_tokenized = sum(line.endswith((" .", " 。")) for line in outputs)
     if n_tokenized > _TOKENIZED_SHARE * len(outputs):
-        sys.stderr.write(f"warning: {n_tokenized:,} of {len(outputs):,} outputs end in ' .': detokenise them first\n")
+        sys.stderr.write(f"warning: {n_tokenized:,} of {len(outputs):,} {name} end in ' .': detokenise them first\n")
 
 
 def aligned(rows: list[tuple[str, ...]]) -> str:

@@ -1,26 +1,22 @@
 """Lines from a file or a pipe, through a function, to a file or a pipe: in order, bounded, nothing half done."""
 
-import errno
-import gzip
 import json
-import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
-from threading import Thread
-from typing import BinaryIO, Protocol
+from threading import Condition, Thread
+from time import monotonic
+from typing import Protocol
 
-import zstandard
-
-from regard.durable import write_file
+from regard.cli.sink import File, Pipe, Sink
 from regard.errors import DataError, UserError
 from regard.text import STDIN, ReadNotes, read_lines
 
 WINDOW_LINES = 5_000  # sorted and translated together
 WINDOW_CHARACTERS = 2_000_000
+DETAILED_CHARACTERS = 100_000  # where every symbol's attention is kept: it grows with the square of a line's length
+PATIENCE_SECONDS = 0.3  # lines that keep coming, but slowly, do not wait until there are so many
 IDLE_SECONDS = 0.03  # a window that nobody adds to goes on as it is: whoever types a line waits for the answer
 
 
@@ -87,9 +83,18 @@ def _refuse_writing_over(jobs: list[Job]) -> None:
 class Stream:
     """Runs one job. `identity` says what the output depends on: a half of another kind is not gone on with."""
 
-    def __init__(self, job: Job, *, resume: bool, identity: str) -> None:
-        self._job = job
-        self._sink: _Sink = _Pipe() if job.out is None else _File(job.out, resume, _identity(job, identity))
+    def __init__(
+        self, job: Job, *, resume: bool, identity: str, max_characters: int = WINDOW_CHARACTERS, keep: bool = False
+    ) -> None:
+        """`max_characters` bounds what is translated together. `keep` what is known of a finished output, so that of
+        several files those that are done are not done again; `forget` ends that."""
+        self._job, self._max_characters = job, max_characters
+        self._sink: Sink = Pipe() if job.out is None else File(job.out, resume, _identity(job, identity), keep)
+
+    @property
+    def done(self) -> bool:
+        """Whether an interrupted command had finished this output."""
+        return self._sink.done
 
     def run(self, begin: Callable[[list[str]], Callable[[], str]], notes: Notes) -> None:
         """Every window of lines through `begin`; what that returns waits for the output for them."""
@@ -98,11 +103,16 @@ class Stream:
         read = ReadNotes()
         notes.start(self._job.name, self._sink.n_lines)
         with self._sink as sink, progress(self._job.source, sink.n_lines) as show:
-            for n_lines, output in _one_ahead(_windows(self._job.source or STDIN, sink.n_lines, read), begin):
+            windows = _windows(self._job.source or STDIN, sink.n_lines, read, self._max_characters)
+            for n_lines, output in _one_ahead(windows, begin):
                 sink.write(output.encode("utf-8", "replace"), n_lines)
                 show(n_lines)
             sink.finish()
         notes.note(self._job.name, read)
+
+    def forget(self) -> None:
+        """Once all outputs of a command are there."""
+        self._sink.forget()
 
 
 def _one_ahead(
@@ -119,9 +129,30 @@ def _one_ahead(
         yield begun[0], begun[1]()
 
 
-def _windows(path: Path, skip: int, notes: ReadNotes) -> Iterator[list[str]]:
+class _Waiting:
+    """Lines that were read and not taken yet: at most as many, and as much text, as a window has."""
+
+    def __init__(self) -> None:
+        self._queue: Queue[str | BaseException | None] = Queue(maxsize=WINDOW_LINES)
+        self._room, self._n_characters = Condition(), 0
+
+    def put(self, item: str | BaseException | None) -> None:
+        with self._room:
+            self._room.wait_for(lambda: self._n_characters <= WINDOW_CHARACTERS)
+            self._n_characters += len(item) if isinstance(item, str) else 0
+        self._queue.put(item)
+
+    def get(self, timeout: float | None = None) -> str | BaseException | None:
+        item = self._queue.get(timeout=timeout)
+        with self._room:
+            self._n_characters -= len(item) if isinstance(item, str) else 0
+            self._room.notify()
+        return item
+
+
+def _windows(path: Path, skip: int, notes: ReadNotes, max_characters: int) -> Iterator[list[str]]:
     """Lines behind the first `skip`, as many at a time as are there and fit; an empty window when no more come."""
-    queue: Queue[str | BaseException | None] = Queue(maxsize=WINDOW_LINES)
+    queue = _Waiting()
 
     def read() -> None:
         try:
@@ -136,7 +167,7 @@ def _windows(path: Path, skip: int, notes: ReadNotes) -> Iterator[list[str]]:
         if isinstance(_taken(queue.get()), _End):
             return
     window: list[str] = []
-    n_characters = 0
+    n_characters, opened_at = 0, 0.0
     idle = True  # whether everything that was given out has been answered
     while True:
         try:
@@ -145,9 +176,11 @@ def _windows(path: Path, skip: int, notes: ReadNotes) -> Iterator[list[str]]:
             item = None  # nobody adds to this window for now
         idle = item is None
         if isinstance(item, str):
+            opened_at = opened_at if window else monotonic()
             window.append(item)
             n_characters += len(item)
-        if window and (not isinstance(item, str) or len(window) == WINDOW_LINES or n_characters > WINDOW_CHARACTERS):
+        full = len(window) == WINDOW_LINES or n_characters > max_characters
+        if window and (not isinstance(item, str) or full or monotonic() - opened_at > PATIENCE_SECONDS):
             yield window
             window, n_characters = [], 0
         if idle:
@@ -164,123 +197,6 @@ def _taken(item: str | BaseException | None) -> str | _End:
     if isinstance(item, BaseException):
         raise item
     return _End() if item is None else item
-
-
-class _Sink(Protocol):
-    """Where output goes; `n_lines` are there already."""
-
-    n_lines: int
-
-    def __enter__(self) -> "_Sink": ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def write(self, data: bytes, n_lines: int) -> None: ...
-
-    def finish(self) -> None: ...
-
-
-class _Pipe:
-    """Standard output, each window at once."""
-
-    n_lines = 0
-
-    def __enter__(self) -> "_Pipe":
-        if sys.stdout is None:
-            raise UserError("standard output is closed", hint="give --out FILE")
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def write(self, data: bytes, n_lines: int) -> None:
-        try:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            with suppress(OSError):  # else Python tries to flush once more at its end, and complains
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise UserError(f"can not write to standard output: {(error.strerror or str(error)).lower()}") from error
-
-    def finish(self) -> None: ...
-
-
-class _File:
-    """A file that appears when it is complete. Until then `.NAME.part`, and how far it is in `.NAME.part.json`."""
-
-    def __init__(self, out: Path, resume: bool, identity: str) -> None:
-        self._out, self._identity = out, identity
-        self._part = out.with_name(f".{out.name}.part")
-        self._state = out.with_name(f".{out.name}.part.json")
-        self.n_lines, self._n_bytes = self._found() if resume else (0, 0)
-        self._file: BinaryIO | None = None
-
-    def _found(self) -> tuple[int, int]:
-        """Lines and bytes to go on behind; none where the part is not there, or not whole."""
-        try:
-            state = json.loads(self._state.read_text(encoding="utf-8"))
-            identity, n_lines, n_bytes = state["identity"], int(state["n_lines"]), int(state["n_bytes"])
-            if self._part.stat().st_size < n_bytes:
-                return 0, 0
-        except (OSError, ValueError, KeyError, TypeError):
-            return 0, 0
-        if identity != self._identity:
-            raise UserError(
-                f"{self._part} is of another input, model or option",
-                hint="translate without --resume to start anew",
-            )
-        return n_lines, n_bytes
-
-    def __enter__(self) -> "_File":
-        try:
-            if not self._n_bytes:
-                self._state.unlink(missing_ok=True)  # what it says is of an older part
-            self._file = self._part.open("r+b" if self._part.exists() else "w+b")
-            self._file.truncate(self._n_bytes)
-            self._file.seek(self._n_bytes)
-        except OSError as error:
-            raise self._failed(error) from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
-
-    def write(self, data: bytes, n_lines: int) -> None:
-        assert self._file is not None
-        try:
-            self._n_bytes += self._file.write(_packed(data, self._out))
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._failed(error) from error
-        self.n_lines += n_lines
-        state = {"identity": self._identity, "n_lines": self.n_lines, "n_bytes": self._n_bytes}
-        write_file(self._state, json.dumps(state).encode())
-
-    def finish(self) -> None:
-        assert self._file is not None
-        try:
-            self._file.close()
-            self._part.replace(self._out)
-            self._state.unlink(missing_ok=True)
-        except OSError as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: OSError) -> UserError:
-        hint = "make room, then add --resume to go on" if error.errno == errno.ENOSPC else "choose another --out"
-        return UserError(f"can not write {self._out}: {(error.strerror or str(error)).lower()}", hint=hint)
-
-
-def _packed(data: bytes, out: Path) -> bytes:
-    """As the name of the output says; each window is a member or frame of its own, and they add up."""
-    if out.suffix == ".gz":
-        return gzip.compress(data, mtime=0)
-    if out.suffix == ".zst":
-        return zstandard.ZstdCompressor().compress(data)
-    return data
 
 
 def _identity(job: Job, rest: str) -> str:

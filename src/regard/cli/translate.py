@@ -46,7 +46,7 @@ def translate(
         raise UserError(f"--nbest {nbest} needs a beam of at least {nbest}", hint=f"add --beam {nbest}")
     if resume and out is None:
         raise UserError("--resume needs --out FILE", hint="what went to standard output can not be taken up again")
-    from regard.cli.stream import Job, Stream, jobs_of
+    from regard.cli.stream import DETAILED_CHARACTERS, WINDOW_CHARACTERS, Job, Stream, jobs_of
     from regard.cli.translating import Audit, Form
     from regard.decoding.records import Sampling
     from regard.translator import Translator
@@ -64,9 +64,13 @@ def translate(
             sampling=sampling,
         )
         shape = Form(form, options, prefix, target)
-        for job in jobs:
-            Stream(job, resume=resume, identity=shape.identity(translator)).run(
-                lambda lines: shape.begin(translator, lines, audit), audit
-            )
+        bound = DETAILED_CHARACTERS if form == "jsonl" else WINDOW_CHARACTERS
+        known = {"resume": resume, "identity": shape.identity(translator), "keep": len(jobs) > 1}
+        streams = [Stream(job, max_characters=bound, **known) for job in jobs]
+        for stream in streams:
+            if not stream.done:
+                stream.run(lambda lines: shape.begin(translator, lines, audit), audit)
+        for stream in streams:
+            stream.forget()
     for line in audit.lines():
         sys.stderr.write(line + "\n")

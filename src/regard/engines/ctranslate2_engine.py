@@ -45,10 +45,20 @@ class CTranslate2Engine:
 
     name = "ctranslate2"
 
-    def __init__(self, directory: Path, *, compute_type: ComputeType = "int8", n_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        compute_type: ComputeType = "int8",
+        n_threads: int | None = None,
+        n_symbols: tuple[int, int] | None = None,
+    ) -> None:
         self._directory, self._compute_type = directory, compute_type
         self.max_positions, n_src, n_tgt, self._aligns = check_converted(directory)
         self._n_symbols = (n_src, n_tgt)
+        if n_symbols is not None and n_symbols != self._n_symbols:  # of the tokenizers beside it
+            message = f"{directory} has {self._n_symbols} symbols, and the tokenizers beside it {n_symbols}"
+            raise ArtifactError(message, hint=_AGAIN)
         self._n_workers = n_threads or n_cores()
         self._names = [str(i) for i in range(max(n_src, n_tgt))]
         self._translator: Any = self._load(self._n_workers)

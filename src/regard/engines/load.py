@@ -28,4 +28,9 @@ def load_engine(described: Description, engine: EngineName, precision: Precision
         return TorchEngine(load_model(described.directory), n_threads=threads)
     from regard.engines.ctranslate2_engine import CTranslate2Engine
 
-    return CTranslate2Engine(described.directory / "ctranslate2", compute_type=precision, n_threads=threads)
+    return CTranslate2Engine(
+        described.directory / "ctranslate2",
+        compute_type=precision,
+        n_threads=threads,
+        n_symbols=(described.tokenizers.source.size, described.tokenizers.target.size),
+    )

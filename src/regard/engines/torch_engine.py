@@ -78,6 +78,7 @@ class TorchEngine:
         a model that names no such head leaves them out. An ensemble aligns by its first model.
         """
         check_options(options)
+        self._require_room(prefixes or (), "a prefix")
         n_rows = options.beam if options.sampling is None else options.n_best
 
         def run(numbers: Sequence[int]) -> list[list[Hypothesis]]:
@@ -111,6 +112,7 @@ class TorchEngine:
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
         """The given targets as hypotheses: forced decoding, ranked by the default length penalty."""
         alpha = DecodingOptions().length_penalty
+        self._require_room(targets, "a translation")
 
         def run(numbers: Sequence[int]) -> list[Hypothesis]:
             step, state = self._begin([sources[i] for i in numbers])
@@ -146,17 +148,22 @@ class TorchEngine:
 
     def _begin(self, sources: Sequence[Ids]) -> tuple[Step, Any]:
         """The step function of the model or the ensemble, and the state before the first symbol."""
+        self._require_room(sources, "a sentence")
         src = self._padded([[*source, self._end_id] for source in sources])  # (B, S)
-        if self._max_positions is not None and src.shape[1] > self._max_positions:
-            raise DataError(
-                f"a sentence of {src.shape[1] - 1} symbols is longer than the {self._max_positions} positions "
-                "that this model has learned",
-                hint="split it",
-            )
         states = [model.start(model.encode(src)) for model in self._models]
         if len(states) == 1:
             return self._models[0].step, states[0]
         return ensemble([model.step for model in self._models]), ensemble_state(states)
+
+    def _require_room(self, sequences: Sequence[Ids], what: str) -> None:
+        """A DataError for one that, with its begin or end symbol, is longer than learned positions go."""
+        longest = max(map(len, sequences), default=0)
+        if self._max_positions is not None and longest >= self._max_positions:
+            raise DataError(
+                f"{what} of {longest} symbols is longer than the {self._max_positions} positions "
+                "that this model has learned",
+                hint="split it",
+            )
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> Tensor:
         pad_id, longest = self._models[0].pad_id, max(map(len, rows))
@@ -171,7 +178,7 @@ class TorchEngine:
         layer, head = place
         pairs = [(source, one) for source, ones in zip(sources, found, strict=True) for one in ones]
         src = self._padded([[*source, self._end_id] for source, _ in pairs])
-        tgt_in = self._padded([[self._begin_id, *one.ids] for _, one in pairs])
+        tgt_in = self._padded([[self._begin_id, *one.ids[:-1]] for _, one in pairs])
         trace = Trace()
         self._models[0].features(src, tgt_in, trace)
         weights = trace[f"decoder.{layer}.cross.weights"][:, head].cpu()  # (B, T, S)

@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.evaluate.measures import Array, Measure, Measured, Measures, measures
 from regard.evaluate.resampling import DEFAULT_SEED, Interval, interval_95, p_value, resampled_sums, swapped_sums
-from regard.evaluate.scoring import check_lengths, split
+from regard.evaluate.scoring import check_lengths, sentence_chrf, split
 
 Side = Literal["A", "B"]
 
@@ -132,7 +132,7 @@ def compare(
     bound = measures(references, lowercase=lowercase, tokenize=tokenize)
     found_a = [measure.measure(a) for measure in bound.all]
     found_b = [measure.measure(b) for measure in bound.all]
-    chrf_a, chrf_b = (bound.chrf.values(found[1].statistics) for found in (found_a, found_b))
+    chrf_a, chrf_b = (sentence_chrf(bound, found[1], out, references) for found, out in ((found_a, a), (found_b, b)))
     gain = chrf_b - chrf_a
     order = np.argsort(gain, kind="stable")
     example = partial(_example, a, b, chrf_a, chrf_b, references, sources)

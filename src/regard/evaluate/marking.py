@@ -20,9 +20,12 @@ def mark_changes(a: str, b: str) -> tuple[list[Piece], list[Piece]]:
     if max(len(units_a), len(units_b)) > _MAX_UNITS:
         return [(False, a)], [(False, b)]
     changed_a, changed_b = [True] * len(units_a), [True] * len(units_b)
-    for start_a, start_b, n in SequenceMatcher(None, units_a, units_b, autojunk=False).get_matching_blocks():
-        changed_a[start_a : start_a + n] = [False] * n
-        changed_b[start_b : start_b + n] = [False] * n
+    # spaces follow their words: compared as units of their own, they all match each other
+    places_a, places_b = ([i for i, unit in enumerate(units) if not unit.isspace()] for units in (units_a, units_b))
+    words_a, words_b = [units_a[i] for i in places_a], [units_b[i] for i in places_b]
+    for start_a, start_b, n in SequenceMatcher(None, words_a, words_b, autojunk=False).get_matching_blocks():
+        for i in range(n):
+            changed_a[places_a[start_a + i]] = changed_b[places_b[start_b + i]] = False
     return _pieces(units_a, changed_a), _pieces(units_b, changed_b)
 
 

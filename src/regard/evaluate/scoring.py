@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from regard.errors import UserError
-from regard.evaluate.measures import Measured, measures
+from regard.evaluate.measures import Array, Measured, Measures, measures
 from regard.evaluate.resampling import DEFAULT_SEED, Interval, interval_95, resampled_sums
 
 
@@ -66,11 +66,19 @@ def score(
         signature = measure.signature(bs=n_bootstrap, seed=seed)
         scores.append(Score(measure.name, one.value, interval_95(measure.values(drawn)), signature))
     bleu, chrf, ter = scores
-    by_sentence = bound.chrf.values(found[1].statistics).tolist()
+    by_sentence = sentence_chrf(bound, found[1], outputs, references)
+    return Scores(len(outputs), bleu, chrf, ter, tuple(by_sentence.tolist()))
+
+
+def sentence_chrf(
+    bound: Measures, found: Measured, outputs: Sequence[str], references: Sequence[Sequence[str]]
+) -> Array:
+    """chrF++ of each sentence; a blank line that should be blank is right, though chrF has nothing to count there."""
+    by_sentence = bound.chrf.values(found.statistics)
     for number, output in enumerate(outputs):
         if not output.strip() and any(not reference[number].strip() for reference in references):
-            by_sentence[number] = 100.0  # a blank line that should be blank; chrF has nothing to count there
-    return Scores(len(outputs), bleu, chrf, ter, tuple(by_sentence))
+            by_sentence[number] = 100.0
+    return by_sentence
 
 
 def split(sums: np.ndarray, found: Sequence[Measured]) -> list[np.ndarray]:

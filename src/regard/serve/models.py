@@ -88,8 +88,9 @@ def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
     if first.engine.name == "ctranslate2":
         n_engines = n_engines or n_cores()
         translators += [Translator.load(path, threads=1) for _ in range(n_engines - 1)]
-    for translator in translators:
-        translator.translate(["."])  # the first call takes memory and time: not a client's
+    tags = described.tokenizers.source.tags
+    for translator in translators:  # the first call takes memory and time: not a client's
+        translator.translate(["."], target=tags[0] if tags else None)
     spoken = Languages.of_facts(described.facts)  # a stranger's model may say anything there
     sizes = {key: described.model.get(key) for key in ("d_model", "n_encoder_layers", "n_decoder_layers", "n_heads")}
     facts = {"engine": first.engine.name, "n_parameters": _count_parameters(described.directory), **sizes}
@@ -98,11 +99,11 @@ def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
         name=name,
         translators=translators,
         source=spoken.source,
-        targets=spoken.targets or described.tokenizers.source.tags,
+        targets=spoken.targets or tags,
         facts=facts,
         described=described,
         run=run if (run / "journal.jsonl").is_file() else None,
-        tags=described.tokenizers.source.tags,
+        tags=tags,
     )
 
 

@@ -60,7 +60,8 @@ class Muon(Adam):
             updates = orthogonal(torch.stack([what for _, what, _ in several]))
             size = _LIKE_ADAM * shape[1] ** 0.5
             for (matrix, _, rate), update in zip(several, updates, strict=True):
-                matrix.add_(update, alpha=-rate * size)
+                largest = torch.finfo(matrix.dtype).max  # of what torch multiplies by; such weights are never saved
+                matrix.add_(update, alpha=-min(rate * size, largest))
         return super().step(closure)
 
     def _wanted(self, parameter: Tensor) -> Tensor:
