@@ -90,10 +90,10 @@ def test_blank_and_long_pairs_are_left_out_and_counted(tmp_path: Path) -> None:
 
 def test_a_blank_line_is_left_out_even_when_the_encoder_adds_a_tag(tmp_path: Path) -> None:
     def encode_tagged(pairs: list[tuple[str, str, int]]) -> Encoded:
-        sources, targets = encode_numbers(pairs)
+        sources, targets = encode_numbers([(one.strip("\ufeff"), two, corpus) for one, two, corpus in pairs])
         return [[3, *ids] for ids in sources], targets
 
-    lines = [("", "5", 0), ("4", "5", 0)]
+    lines = [("", "5", 0), ("4", "5", 0), ("\ufeff", "5", 0)]
     store = build_store(tmp_path / "tokens", lines, encode_tagged, max_length=5, vocab_size=9, key="k")
     assert contents(store) == [([3, 4], [5], 0)]
 
@@ -191,6 +191,16 @@ def test_a_truncated_or_missing_file_gives_no_store(tmp_path: Path, name: str) -
     os.truncate(path, path.stat().st_size - 1 if name != "tokens.json" else 20)
     assert open_store(tmp_path / "tokens", "k") is None
     path.unlink()
+    assert open_store(tmp_path / "tokens", "k") is None
+
+
+@pytest.mark.parametrize("name", FILE_NAMES)
+def test_a_flipped_bit_gives_no_store(tmp_path: Path, name: str) -> None:
+    build(tmp_path / "tokens", LINES)
+    path = tmp_path / "tokens" / name
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
     assert open_store(tmp_path / "tokens", "k") is None
 
 

@@ -68,6 +68,15 @@ def test_again_never_removes_a_run_of_one_s_own(tmp_path: Path, small: None) -> 
     assert (out / "model" / "config.json").exists()
 
 
+def test_what_a_killed_training_left_behind_is_in_nobody_s_way(tmp_path: Path, small: None) -> None:
+    out = tmp_path / "demo"
+    street_text(out, 100)
+    (out / ".recipe.toml.writing-0123abcd").write_text("half")
+    (out / ".probe.writing-0123abcd").write_text("")
+    assert street_text(out, 100) == out / "data" / "street"
+    assert not list(out.glob(".*.writing-*"))
+
+
 def test_nothing_is_written_into_a_run_of_one_s_own(tmp_path: Path, small: None) -> None:
     out = tmp_path / "mine"
     first_run(out, Watcher(), steps=2)

@@ -35,6 +35,11 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source a --target b --out o --set training.steps=x", "training.steps: Input should be a valid integer"),
         ("--source a --target b --out o --set training=1", "training is a section of the recipe"),
         ("--source a --target b --out o --budget 5", "'5' is not a time; hint: write it as 90s, 20m, 2h or 1h30m"),
+        (
+            "--source a --target b --out o --set training.budget_seconds=inf",
+            "training.budget_seconds: Input should be ",
+        ),
+        (f"--source a --target b --out o --set training.seed={2**127}", "training.seed: Input should be less than"),
         ("--source a --target b --out o --budget 0s", "training.budget_seconds: Input should be greater than 0"),
         ("--source a --target b --out o --device tpu", "no device is called 'tpu'; hint: one of cuda, mps, cpu"),
         ("--source a --target b --out o --recipe no.toml", "no.toml: no such file"),

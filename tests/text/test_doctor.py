@@ -172,6 +172,18 @@ def test_lines_of_a_test_set_are_found_in_training(tmp_path: Path) -> None:
     assert only(run(tmp_path, source, target, against=[tmp_path / "s"]), "leak").severity == "spoils"
 
 
+def test_lines_of_a_tab_separated_test_set_are_found_by_their_side(tmp_path: Path) -> None:
+    source, target = language(500)
+    rows = [f"{one}\t{two}" for one, two in zip([*source[:10], "a new one"], [*target[:10], "ein neues"], strict=True)]
+    (tmp_path / "v.tsv").write_text("".join(f"{row}\n" for row in [*rows, "no tab"]))
+    report = run(tmp_path, source, target, against=[Corpus(tsv=tmp_path / "v.tsv")])
+    leaks = [finding for finding in report.findings if finding.kind == "leak"]
+    assert [(finding.count, finding.message.split(":")[0]) for finding in leaks] == [
+        (10, f"{tmp_path / 'v.tsv'} (source)"),
+        (10, f"{tmp_path / 'v.tsv'} (target)"),
+    ]
+
+
 def test_the_report_is_json_and_progress_is_told(tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     report = run(tmp_path, *language(2500), progress=lambda done, total: seen.append((done, total)))

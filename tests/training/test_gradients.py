@@ -1,6 +1,7 @@
 """Forward and backward in two halves: the same gradient, the same every time, and errors that arrive."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -99,11 +100,21 @@ def test_wide_models_are_trained_apart_where_the_threads_can_be_halved(
     assert type(make_gradients(TrainingConfig(), model, objective, torch.device("meta"))) is Together
 
 
-def test_training_apart_leaves_the_number_of_threads_as_it_was(make_training: Maker) -> None:
+def test_each_half_has_its_threads_and_everybody_else_the_usual_number(make_training: Maker) -> None:
     training = make_training("a")
     n_threads = torch.get_num_threads()
-    Apart(training.config, training.model, cross_entropy(0.1), n_threads_each=n_threads + 1)
-    assert torch.get_num_threads() == n_threads
+    seen: list[int] = []
+
+    def watched(model: Any, batch: Batch) -> Outcome:
+        outcome = cross_entropy(0.1)(model, batch)
+        seen.append(torch.get_num_threads())
+        return outcome
+
+    gradients = Apart(training.config, training.model, watched, n_threads_each=n_threads + 1)
+    gradients(first_batch(training), 10)
+    assert seen == [n_threads + 1] * 2
+    with ThreadPoolExecutor(1) as newcomer:
+        assert newcomer.submit(torch.get_num_threads).result() == torch.get_num_threads() == n_threads
 
 
 @pytest.fixture(params=["together", "apart"])

@@ -172,6 +172,14 @@ def test_weights_that_a_step_made_infinite_are_never_saved(make_training: Maker,
     assert training.checkpoints.steps() == []
 
 
+def test_a_validation_that_is_not_a_number_stops_the_run_with_a_hint(make_training: Maker) -> None:
+    """Weights can be so large, and finite, that only the next forward pass overflows."""
+    training = make_training("a", rate=1e30, warmup=1, schedule="constant", save_every=1, validate_every=1)
+    with pytest.raises(RunError, match=r"step 1: the validation's loss is (nan|inf); hint: lower training.rate"):
+        fit(training, Events(), Stop())
+    assert training.checkpoints.steps() == []
+
+
 def _failing(training: Training, at_call: int, what: str) -> Callable[..., Outcome]:
     usual, calls = cross_entropy(training.config.smoothing), iter(range(1, 1000))
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,6 +20,8 @@ def main() -> None:
 
     if sys.stderr is None:  # closed by the shell: what is said goes nowhere, and the work goes on
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name need not be text
     # ClickException: of Typer's own copy of click, or of the system's
     usage_error: type[Exception] = typer.BadParameter.__mro__[2]
     try:

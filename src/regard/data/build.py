@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from regard.data.store import CORPUS_TYPE, FILE_NAMES, META_NAME, OFFSET_TYPE, StoreMeta, TokenStore, open_store
 from regard.durable import commit_directory, remove_debris
 from regard.errors import DataError
+from regard.text import normalise
 
 PAIRS_PER_CHUNK = 5_000
 
@@ -97,7 +98,7 @@ def _encode_chunk(pairs: list[LinePair], encode: Encode, *, max_length: int, voc
     sources, targets, corpora = (list(column) for column in zip(*pairs, strict=True))
     source, target = (_side(sentences, vocab_size) for sentences in encode(pairs))
     # A blank line may still have ids (a language tag), so the text decides as well.
-    has_text = [bool(one.strip() and two.strip()) for one, two in zip(sources, targets, strict=True)]
+    has_text = [bool(normalise(one) and normalise(two)) for one, two in zip(sources, targets, strict=True)]
     filled = np.array(has_text) & (source.lengths > 0) & (target.lengths > 0)
     short = np.maximum(source.lengths, target.lengths) <= max_length
     keep = filled & short

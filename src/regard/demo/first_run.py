@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from regard.artifact import load_model
 from regard.demo.pronouns import BestHead, find_head, glance, is_open
 from regard.demo.street import StreetCorpus, StreetPair, canonical, split, write
-from regard.durable import check_writable, is_held, remove_directory, write_file
+from regard.durable import check_writable, is_held, remove_debris, remove_directory, write_file
 from regard.errors import ArtifactError, RunError
 from regard.recipe import Recipe, Watcher, read_recipe, require_run_directory, train
 from regard.translator import Translator
@@ -90,6 +90,7 @@ def street_text(out: Path, n_train: int) -> Path:
 
 
 def _written(out: Path, street: Callable[[], StreetCorpus]) -> Path:
+    remove_debris(out)  # of a training that was killed before it was a run
     require_run_directory(out)
     _require_street(out)
     check_writable(out, 0)

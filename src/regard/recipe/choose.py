@@ -38,6 +38,15 @@ def choose_batch(n_target_tokens: int, d_model: int, budget_seconds: float | Non
     return {"training": training}
 
 
+def choose_rhythm(asked: Raw) -> Raw:
+    """Where the best checkpoints are averaged, each has to be validated: the rhythm that was asked for is both's."""
+    training = asked.get("training", {})
+    if not isinstance(training, dict) or training.get("average_of") != "best":
+        return {}
+    given = [training[name] for name in ("save_every", "validate_every") if name in training]
+    return {"training": {"save_every": given[0], "validate_every": given[0]}} if len(given) == 1 else {}
+
+
 def choose_length(
     n_pairs: int,
     steps_an_epoch: int,

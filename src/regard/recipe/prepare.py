@@ -108,7 +108,7 @@ def examine_all(data: DataConfig, show: ShowProgress) -> Examined:
         count_pairs(one.corpus(), on_bad=data.on_bad)
     if not data.doctor:
         return Examined(sum(count_pairs(one, on_bad=data.on_bad) for one in train), ())
-    held = [path for one in data.validation if one.tsv is None for path in one.corpus().files]
+    held = [one.corpus() for one in data.validation]
     reports = tuple(
         _forgiving_leaks(examine(one, against=held, progress=_stage(show, f"examining {one.name}"))) for one in train
     )

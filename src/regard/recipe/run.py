@@ -16,7 +16,7 @@ from regard.data import StreamSettings, TokenStore, epoch_order, random_key
 from regard.durable import check_writable, lock_directory, remove_debris, write_file
 from regard.errors import ArtifactError, RecipeError, RunError
 from regard.models import MODELS, PRESETS, Transformer, TransformerConfig, load_weights, named_weights
-from regard.recipe.choose import FEWEST_STEPS, choose_batch, choose_length, choose_shape
+from regard.recipe.choose import FEWEST_STEPS, choose_batch, choose_length, choose_rhythm, choose_shape
 from regard.recipe.finish import finish
 from regard.recipe.judge import judge
 from regard.recipe.languages import LanguageFacts, language_facts
@@ -147,6 +147,7 @@ def _prepare(
     asked: Raw, out: Path, choose: bool, device: torch.device, watcher: Watcher, started_at: float
 ) -> _Prepared:
     """Examine and encode the text, settle every value, and write them down."""
+    asked = merge(choose_rhythm(asked), asked) if choose else asked
     first = Recipe.build(asked)  # what is wrong with it is said before anything is read
     check_precision(first.training.precision, device)
     of_start = _of_start(first, asked)

@@ -1,7 +1,7 @@
 """The data doctor: reads a parallel corpus once, in bounded memory, and says what is wrong with it."""
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -25,9 +25,9 @@ _ORDER = {"spoils": 0, "warning": 1, "note": 2}
 _Row = tuple[str | None, str | None]
 
 
-def examine(corpus: Corpus, *, against: Sequence[str | Path] = (), progress: Progress | None = None) -> Report:
-    """Read the corpus once and report. `against` are test or validation files whose lines should not be in it."""
-    held = [_TestSet(Path(path)) for path in against]
+def examine(corpus: Corpus, *, against: Sequence[str | Path | Corpus] = (), progress: Progress | None = None) -> Report:
+    """Read the corpus once and report. `against` are test or validation sets whose lines should not be in it."""
+    held = [test for one in against for test in _test_sets(one)]
     patient = _Patient(corpus, held)
     total = _n_bytes(corpus)
     for number, row in enumerate(patient.rows(), start=1):
@@ -42,15 +42,26 @@ def examine(corpus: Corpus, *, against: Sequence[str | Path] = (), progress: Pro
 class _TestSet:
     """Lines that should not be among the training data, as hashes."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, name: str, lines: Iterable[str]) -> None:
+        self.name = name
         self.keys: dict[int, int] = {}  # hash → its first line
-        self.n_lines = 0
-        for number, line in enumerate(read_lines(path, on_bad="replace"), start=1):
+        for number, line in enumerate(lines, start=1):
             clean = normalise(line)
             if clean:
-                self.n_lines += 1
                 self.keys.setdefault(key_of(clean.casefold()), number)
+
+
+def _test_sets(of: str | Path | Corpus) -> list[_TestSet]:
+    """One a file, or one a side."""
+    if not isinstance(of, Corpus):
+        return [_TestSet(str(of), read_lines(Path(of), on_bad="replace"))]
+    if of.tsv is None:
+        return [_TestSet(str(path), read_lines(path, on_bad="replace")) for path in of.files]
+    rows = [line.split("\t") for line in read_lines(of.tsv, on_bad="replace")]
+    return [
+        _TestSet(f"{of.tsv} ({side})", (row[i] if len(row) == 2 else "" for row in rows))
+        for i, side in enumerate(("source", "target"))
+    ]
 
 
 class _Patient:
@@ -167,7 +178,7 @@ class _Patient:
         for test in self.held:
             hits = max(([line for key, line in test.keys.items() if key in side] for side in self.found), key=len)
             if hits:
-                yield symptoms.leak(str(test.path), len(hits), len(test.keys), sorted(hits)[:MAX_EXAMPLES])
+                yield symptoms.leak(test.name, len(hits), len(test.keys), sorted(hits)[:MAX_EXAMPLES])
 
 
 def _count_repeats(keys: NDArray[np.uint64]) -> int:

@@ -7,11 +7,11 @@ from typing import Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 
-class TrainingConfig(BaseModel, frozen=True, extra="forbid"):
+class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Every value of a run's loop; a recipe's [training]."""
 
-    seed: int = Field(default=1, ge=0)
-    steps: int = Field(default=100_000, ge=1)
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    steps: int = Field(default=100_000, ge=1, le=10**12)
 
     # a batch: at most this many symbols a side, padding included; an update adds up `accumulate` of them
     max_tokens: int = Field(default=25_000, ge=8)
@@ -44,7 +44,7 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid"):
     best_by: Literal["loss", "bleu", "chrf"] = "loss"  # what says which checkpoint is best
     patience: int | None = Field(default=None, ge=1)  # validations without a better one before it stops early
     precision: Literal["float32", "bfloat16"] = "float32"
-    budget_seconds: float | None = Field(default=None, gt=0)  # whole run; the steps are fitted to it as it goes
+    budget_seconds: float | None = Field(default=None, gt=0, le=1e9)  # whole run; the steps are fitted to it as it goes
 
     @model_validator(mode="after")
     def _a_budget_needs_a_cooldown(self) -> Self:

@@ -70,7 +70,7 @@ class Apart:
         self._device = torch.device("cpu")
         self._parameters = [one for one in model.parameters() if one.requires_grad]
         n_threads = torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(n_threads_each,))
+        self._pool = ThreadPoolExecutor(2, initializer=_take_threads, initargs=(n_threads_each,))
         meeting = Barrier(2)  # so that both have begun
         list(self._pool.map(lambda _: meeting.wait(), range(2)))
         torch.set_num_threads(n_threads)  # theirs would be that of every thread to come
@@ -92,6 +92,13 @@ class Apart:
         with drawing_from(seed), _autocast(self._config, self._device):
             outcome = self._objective(self._model, batch)
         return torch.autograd.grad(outcome.loss / n_tokens, self._parameters, allow_unused=True), outcome
+
+
+def _take_threads(n: int) -> None:
+    """So many for the operations of this thread; torch gives a thread the usual number when it is first asked for it,
+    which is not to come later."""
+    torch.get_num_threads()
+    torch.set_num_threads(n)
 
 
 def _every_second(batch: Batch, first: int, pad_id: int) -> Batch:

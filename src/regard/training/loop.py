@@ -218,6 +218,8 @@ def _validate_and_save(training: Training, progress: Progress, clock: _Clock, re
     if last or progress.step % config.validate_every == 0:
         found = validate_all(training, averaged=True)
         score = found.score(config.best_by)
+        if not isfinite(score):
+            raise RunError(f"step {progress.step}: the validation's {config.best_by} is {score}", hint=_LOWER)
         progress = _judge(progress, score, config.patience)
         report("validation", step=progress.step, best=progress.n_worse == 0, **described(found))
     scheduled = progress.finished or progress.step % config.save_every == 0
