@@ -2,6 +2,7 @@
 
 from playwright.sync_api import expect
 
+from .answers import model
 from .conftest import Visit
 from .fake import Fake
 
@@ -39,12 +40,14 @@ def test_without_a_key_it_says_what_is_missing(visit: Visit, fake: Fake) -> None
     page = visit(fake.url, text="one", may_say="401")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.locator("#remarks")).to_contain_text("wants a key")
+    expect(page.locator("#unmet")).to_contain_text("wants a key")
+    page.get_by_role("button", name="한국어").click()  # which writes the remarks anew
+    page.get_by_role("button", name="English").click()
     page.get_by_role("button", name="Try again").click()
     page.get_by_role("dialog").get_by_label("Key").fill("sesame")
     page.keyboard.press("Enter")
     expect(page.locator("#words")).to_have_text("eno")
-    expect(page.locator("#remarks")).to_have_text("")
+    expect(page.locator("#unmet")).to_have_text("")
 
 
 def test_a_busy_server_is_asked_again(visit: Visit, fake: Fake) -> None:
@@ -98,3 +101,74 @@ def test_an_engine_is_asked_at_once_when_the_server_was_started_again(visit: Vis
     fake.start()
     expect(page.locator("#words")).to_have_text("eno", timeout=40_000)
     expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_a_question_that_was_given_up_leaves_no_notice(visit: Visit, fake: Fake) -> None:
+    fake.refusals["/v1/translate"] = (429, {"code": "busy", "message": "later"})
+    page = visit(fake.url, text="one", may_say="429")
+    expect(page.locator("#notice")).to_contain_text("too much to do")
+    page.locator("#sentence").fill("")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_when_a_training_has_ended_its_notice_goes_and_its_languages_come(visit: Visit, fake: Fake) -> None:
+    not_ready = (503, {"code": "not_ready", "message": "its training is not finished"})
+    fake.models = [model("fake") | {"ready": False}]
+    fake.refusals |= {"/v1/translate": not_ready, "/v1/look": not_ready}
+    page = visit(fake.url, "look", text="one", may_say="503")
+    expect(page.locator("#notice")).to_contain_text("still in training")
+    page.locator("#tab-training").click()  # which gives the look up
+    fake.models = [model("fake", "en", "de")]
+    fake.refusals.clear()
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(page.locator("#words")).to_have_text("eno")
+    expect(page.locator("#notice")).to_be_hidden()
+    expect(page.locator("#pair")).to_contain_text("German")
+
+
+def test_what_another_model_of_the_same_name_says_is_asked_for(visit: Visit, fake: Fake) -> None:
+    page = visit(fake.url, text="one", may_say="ERR_CONNECTION_REFUSED")
+    expect(page.locator("#words")).to_have_text("eno")
+    fake.stop()
+    page.locator("#sentence").fill("two")
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+    fake.edits["/v1/translate"] = lambda answer: [one.update(text="retrained") for one in answer["translations"]]
+    fake.start()
+    expect(page.locator("#words")).to_have_text("retrained")
+    page.locator("#sentence").fill("one")
+    page.wait_for_timeout(500)
+    expect(page.locator("#words")).to_have_text("retrained")
+
+
+def test_looking_inside_while_the_server_is_away_works_once_it_is_back(visit: Visit, fake: Fake) -> None:
+    page = visit(fake.url, text="one", may_say="ERR_CONNECTION_REFUSED")
+    expect(page.locator("#words")).to_have_text("eno")
+    fake.stop()
+    page.locator("#tab-look").click()
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+    fake.start()
+    expect(page.locator(".stop-title")).to_be_visible()
+    assert page.evaluate("[...document.styleSheets].filter(({ href }) => href?.includes('/stage/stage')).length") == 5
+
+
+def test_an_alternative_of_the_old_text_is_not_taken_for_the_new_one(visit: Visit, fake: Fake) -> None:
+    page = visit(fake.url, text="one")
+    expect(page.locator("#words")).to_have_text("eno")
+    fake.open.clear()
+    page.locator("#sentence").fill("two")
+    page.wait_for_timeout(300)
+    page.locator("#alternatives button").nth(1).click()
+    fake.open.set()
+    expect(page.locator("#words")).to_have_text("owt")
+
+
+def test_a_warning_outlives_a_pause_of_the_server(visit: Visit, fake: Fake) -> None:
+    page = visit(fake.url, text="la la la la", may_say="429")
+    expect(page.locator("#remarks")).to_contain_text("Do not trust")
+    fake.refusals["/v1/look"] = (429, {"code": "busy", "message": "later"})
+    page.locator("#tab-look").click()
+    expect(page.locator("#notice")).to_contain_text("too much to do")
+    fake.refusals.clear()
+    expect(page.locator("#notice")).to_be_hidden()
+    page.locator("#tab-translate").click()
+    expect(page.locator("#remarks")).to_contain_text("Do not trust")

@@ -272,3 +272,19 @@ def test_who_asks_for_little_does_not_overtake_who_asked_for_much() -> None:
         assert not batcher.full and await ask(batcher, "m") == ["M"]
 
     with_batcher(body, shout, max_waiting=10)
+
+
+def test_a_few_texts_split_among_two_engines_do_not_say_how_fast_they_are() -> None:
+    """One sentence alone takes much longer than its share of a batch: nobody should be refused for that."""
+
+    async def body(batcher: Batcher) -> float:
+        for number in range(5):
+            await ask(batcher, f"a{number}", f"b{number}")
+        return batcher.meter.tokens_per_second
+
+    before = with_batcher(_speed, Shout(), Shout())
+    assert with_batcher(body, Shout(0.05), Shout(0.05)) == before
+
+
+async def _speed(batcher: Batcher) -> float:
+    return batcher.meter.tokens_per_second

@@ -96,6 +96,14 @@ def test_the_language_is_found_out_when_asked_to(api: TestClient) -> None:
     assert both["translatedText"][1] == german  # it is German already
 
 
+def test_a_text_is_not_taken_for_the_target_where_nothing_translates_into_it() -> None:
+    with client(served("en-de", "en", "de")) as api:
+        refused = api.post("/translate", json=ask("das Tier überquerte die Straße nicht", "auto", "en"))
+    assert (refused.status_code, refused.json()) == (
+        400, {"error": "English (en) is not available as a target language from German (de)"},
+    )  # fmt: skip
+
+
 def test_models_are_picked_by_languages() -> None:
     models = [
         served("a", "en", "de", translator=Mirror("a ")),

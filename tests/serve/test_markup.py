@@ -226,3 +226,17 @@ def test_no_input_takes_long(part: str) -> None:
     out = document.filled([Done(text.upper()) for text in document.texts])
     assert process_time() - started_at < 3.0  # what grows with the square takes minutes
     assert len(out) >= len(html.rstrip()) - 2
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("E = mc<sup>2</sup> is famous", "E = <sup>mc2</sup> ist berühmt"),
+        ("the level H<sub>2</sub>O of it", "der Stand <sub>H2O</sub> davon x"),
+        ("was tired<sup>[1]</sup> and slept", "war <sup>müde[1]</sup> und schlief"),
+    ],
+)
+def test_a_mark_in_a_word_stays_with_its_word(html: str, expected: str) -> None:
+    text = Tags(expected).text
+    alignment = tuple((i, i) for i in range(len(Tags(html).text.split())))
+    assert translated(html, Done(text, alignment)) == expected

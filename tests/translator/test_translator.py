@@ -1,15 +1,19 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from regard.artifact import describe
 from regard.decoding.records import DecodingOptions, Sampling
-from regard.engines.load import EngineName
-from regard.errors import ArtifactError, UserError
+from regard.engines.load import EngineName, load_engine
+from regard.errors import ArtifactError, DataError, UserError
+from regard.serve import load_models
+from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 from regard.translator import Translator
 
 from .conftest import write_model
@@ -154,3 +158,33 @@ def test_a_model_with_several_languages_wants_to_know_which(tmp_path: Path) -> N
         assert len(translator.translate(["one two"], target="ko")) == 1
     with Translator.load(write_model(tmp_path / "one", tags=("de",)), threads=1) as translator:
         assert translator.translate(["one two"]) == translator.translate(["one two"], target="de")
+
+
+def test_a_model_with_several_languages_can_be_served(tmp_path: Path) -> None:
+    (served,) = load_models([write_model(tmp_path / "model", tags=("de", "ko"))], n_engines=1)
+    assert served.ready
+    assert (served.targets, served.tag_of(None), served.tag_of("ko")) == (("de", "ko"), "de", "ko")
+
+
+def test_learned_positions_that_are_used_up_can_still_be_looked_at(tmp_path: Path) -> None:
+    """A random model hardly ever ends: its translations are as long as its positions allow."""
+    write_model(tmp_path / "model", max_length=15, positions="learned", max_positions=16)
+    with Translator.load(tmp_path / "model", engine="torch", threads=1) as translator:
+        endless = DecodingOptions(beam=1, extra_length=50)
+        (done,) = translator.translate(["one two three"], options=endless, details=True)
+        assert done.alignment
+        for asked in (
+            lambda: translator.translate(["one"], options=GREEDY, prefixes=["one two three four five six " * 5]),
+            lambda: translator.score(["one"], ["one two three four five six " * 5]),
+        ):
+            with pytest.raises(DataError, match=r"symbols is longer than the 16 positions .*; hint: split it"):
+                asked()
+
+
+def test_a_tokenizer_that_does_not_fit_the_converted_weights_is_refused(tmp_path: Path) -> None:
+    one = write_model(tmp_path / "one")
+    other = Tokenizer(train_tokenizer(["one two three"] * 5, size=300)).to_bytes()
+    with pytest.raises(ArtifactError, match=r"symbols, and the tokenizers beside it"):
+        described = describe(one)
+        small = TokenizerPair(Tokenizer(other), Tokenizer(other))
+        load_engine(replace(described, tokenizers=small), "auto", "float32", 1)

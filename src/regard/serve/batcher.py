@@ -255,7 +255,8 @@ class Batcher:
         for line in batch:
             self._remove(line)
         self._running[thread] = batch
-        full = self.n_waiting > 0
+        enough = len(batch) >= TEXTS_PER_BATCH // 4 or sum(line.n_tokens for line in batch) >= TOKENS_PER_BATCH // 4
+        full = self.n_waiting > 0 and enough
         translator, wish = self._threads[thread], batch[0].wish
         texts = [line.text for line in batch]
         self.meter.begun()

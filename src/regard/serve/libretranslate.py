@@ -144,7 +144,7 @@ class LibreTranslate:
         possible = [one.source for one in suiting if one.source is not None]
         if suiting and not possible:
             return Detected("auto", 0.0)  # of a language that the model does not name
-        found = self._detector.detect(text, [*possible, target])
+        found = self._detector.detect(text, [*possible, target] if possible else None)
         for one in found:
             if one.language in possible or one.confidence >= _SURE:
                 return one

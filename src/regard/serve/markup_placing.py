@@ -179,11 +179,20 @@ class _Placing:
         for one in homeless:
             if not free:
                 return
-            wanted = self._place(one, node, low, high)
+            inside = self._word_around(one, low, high)
+            wanted = self._place(one, node, low, high) if inside is None else inside
             right = min(bisect_left(free, wanted), len(free) - 1)
             nearest = min((right, max(0, right - 1)), key=lambda number: abs(free[number] - wanted))
             place = free.pop(nearest)
             taken[one] = place, place + 1
+
+    def _word_around(self, node: _Node, low: int, high: int) -> int | None:
+        """Where the word goes in whose middle an element begins: `H<sub>2</sub>O`."""
+        word = bisect_left(self._starts, node.start) - 1
+        if word < 0 or node.start >= self._spans[word][1]:
+            return None
+        within = [place for place in self._places.get(word, ()) if low <= place < high]
+        return max(within, default=None)
 
     def _place(self, node: _Node, parent: _Node, low: int, high: int) -> int:
         """Where a point goes: behind the translation of the word before it."""

@@ -30,7 +30,7 @@ class Meter:
         self._n_running += 1
 
     def finished(self, n_texts: int, n_tokens: int, n_wasted: int, full: bool) -> None:
-        """`full`: more was waiting than the batch could take. Only then does it show what the engine can do."""
+        """`full`: the batch was large, and more was waiting. Only then does it show what the engine can do."""
         now = monotonic()
         if full:
             elapsed = max(now - self._marked_at, 1e-6)

@@ -55,6 +55,7 @@ export class BeamStop {
     this.none.textContent = beam === null ? t.noBeam : "";
     if (beam === null) return;
     const key = `${t.code}`;
+    if (seen !== this.seen) this.shown = Infinity;
     if (seen !== this.seen || key !== this.key) this.#build(beam, t);
     Object.assign(this, { seen, key });
     this.#show(Math.min(this.shown, this.last));

@@ -2,7 +2,7 @@
 
 import { make } from "./dom.js";
 import { keyOf } from "./looking.js";
-import { ask } from "./service.js";
+import { ask, onReturn } from "./service.js";
 import { onChange, state } from "./state.js";
 import { number, onLanguage, t } from "./texts.js";
 
@@ -24,6 +24,7 @@ export class HeadsThatMatter {
     this.#onColours = onColours;
     this.element.append(this.#button, this.#said);
     onChange(["model"], () => this.#forget());
+    onReturn(() => this.#controller || this.#forget()); // whoever asks just now, asks on
     onLanguage(() => this.#show());
     this.#show();
   }

@@ -1,10 +1,12 @@
 // What the model computes for a line. One question a line: moving between heads, or from view to view, asks nothing again.
 
-import { ask } from "./service.js";
+import { ask, onReturn } from "./service.js";
 import { UNTOUCHED, lookedAt, state } from "./state.js";
 
 const known = new Map(); // the last looks, by what was asked
 const MOST = 6; // a look holds every number of a sentence: some megabytes
+
+onReturn(() => known.clear());
 
 /** The question for the line that is looked into; null when there is none. */
 export function question(changes = UNTOUCHED) {

@@ -6,7 +6,7 @@ import { settle, start as startPairs } from "./pairs.js";
 import { ask, onServer, watch } from "./service.js";
 import { Sheet } from "./sheet.js";
 import { start as startShell } from "./shell.js";
-import { change, state } from "./state.js";
+import { change, model, onChange, state } from "./state.js";
 import { startLanguage, t } from "./texts.js";
 import { LookView } from "./view_look.js";
 import { TrainingView } from "./view_training.js";
@@ -29,16 +29,17 @@ async function meet() {
   try {
     const { models } = await ask("v1/models");
     change({ models });
-    const { model, source, target, changes } = settle(state);
-    change({ model, source, target, changes });
-    byId("remarks").replaceChildren();
+    const { model: name, source, target, changes } = settle(state);
+    change({ model: name, source, target, changes });
+    byId("unmet").replaceChildren();
   } catch (error) {
     const again = make("button", { class: "textlink", onclick: meet }, t("again"));
-    byId("remarks").replaceChildren(make("p", { class: "wrong" }, t("refused", error.code, error.message), " ", again));
+    byId("unmet").replaceChildren(make("p", { class: "wrong" }, t("refused", error.code, error.message), " ", again));
   }
 }
 
 onServer((now) => now === "there" && meet());
+onChange(["shownOf"], () => model()?.ready === false && state.shownOf.lines.some(Boolean) && meet()); // its training has ended
 meet();
 watch();
 if (state.view === "translate" && !matchMedia("(pointer: coarse)").matches) byId("sentence").focus({ preventScroll: true });

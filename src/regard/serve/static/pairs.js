@@ -11,7 +11,11 @@ export function settle(wanted) {
   if (!models.length) return wanted;
   const suits = (one) => one.source === wanted.source && one.targets.includes(wanted.target);
   const found =
-    models.find((one) => one.name === wanted.model) ?? models.find(suits) ?? models.find((one) => one.targets.includes(wanted.target)) ?? models[0];
+    models.find((one) => one.name === wanted.model) ??
+    models.find(suits) ??
+    models.find((one) => wanted.source && one.source === wanted.source) ??
+    models.find((one) => one.targets.includes(wanted.target)) ??
+    models[0];
   const target = found.targets.includes(wanted.target) ? wanted.target : (found.targets[0] ?? null);
   const changes = wanted.changes ?? state.changes;
   const off = changes.off.filter((key) => has(found, headOf(key)));

@@ -6,6 +6,8 @@ const HEARTBEAT = 5_000; // milliseconds between two looks whether the server is
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 4_000;
 // What asking again does not mend: somebody has to start the service again, or the training has to end. Milliseconds
+const OF_A_MODEL = ["v1/translate", "v1/look"]; // where one of them answers, the training is over
+const GIVEN_UP = 1_000; // milliseconds after which nobody has asked again
 const LASTING = { engine_failed: ["failed", 30_000], not_ready: ["training", 10_000] };
 
 /** The service's own refusal: a code, and words for the reader. */
@@ -18,6 +20,8 @@ export class Refusal extends Error {
 }
 
 const listeners = new Set();
+const returned = new Set(); // who wants to know that the server was away
+let asking = 0; // questions that wait for their answers
 let server = "there"; // or "busy", "training", "failed", "gone"
 const troubles = new Map(); // paths that are not answered → why: "training" or "failed"; others may still be answered
 const waiting = new Set(); // who waits for anything to change
@@ -26,6 +30,9 @@ let askForKey = async () => null;
 
 /** Call `then("there" | "busy" | "training" | "failed" | "gone")` when that has changed. */
 export const onServer = (then) => listeners.add(then);
+
+/** Call `then()` when the server is back: it may have come back with other models. */
+export const onReturn = (then) => returned.add(then);
 
 /** Who asks the reader for a key: an async function, told whether one was refused, that gives the key or null. */
 export function keyFrom(asker) {
@@ -37,7 +44,24 @@ export function keyFrom(asker) {
 }
 
 /** The JSON answer to a question. Throws a Refusal, or an AbortError when `signal` says so. */
-export async function ask(path, { body, signal } = {}) {
+export async function ask(path, question = {}) {
+  asking += 1;
+  try {
+    return await askUntilAnswered(path, question);
+  } finally {
+    asking -= 1;
+    if (question.signal?.aborted) setTimeout(forgetTroubles, GIVEN_UP);
+  }
+}
+
+/** What nobody waits for any more is nobody's trouble. */
+function forgetTroubles() {
+  if (asking || server === "gone") return;
+  troubles.clear();
+  tell("there");
+}
+
+async function askUntilAnswered(path, { body, signal }) {
   let wait = FIRST_WAIT;
   let lasting = null;
   for (;;) {
@@ -59,6 +83,7 @@ export async function ask(path, { body, signal } = {}) {
       await newKey(used, await refusal(response), signal);
     } else {
       troubles.delete(path);
+      if (response.ok && OF_A_MODEL.includes(path)) for (const [other, why] of troubles) why === "training" && troubles.delete(other);
       tell([...troubles.values()][0] ?? "there");
       if (!response.ok) throw await refusal(response);
       return response.json();
@@ -83,6 +108,7 @@ async function reach(path, body, key, signal) {
     const response = await fetch(path, asked);
     if (server === "gone") {
       troubles.clear(); // it was started again
+      for (const then of returned) then();
       tell("there");
     }
     return response;

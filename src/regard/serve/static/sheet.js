@@ -4,6 +4,7 @@ import { fits, link } from "./address.js";
 import { Alternatives } from "./alternatives.js";
 import { byId, copy, make, quoted } from "./dom.js";
 import { Sentence } from "./sentence.js";
+import { onReturn } from "./service.js";
 import { change, lines, onChange, state } from "./state.js";
 import { number, percent, t, onLanguage } from "./texts.js";
 import { Translating } from "./translating.js";
@@ -40,6 +41,7 @@ export class Sheet {
     onChange(["chosen"], () => this.#show());
     onChange(["view"], () => this.#showTools());
     onLanguage(() => this.#show());
+    onReturn(() => this.#want(true));
   }
 
   /** Show the sentence of the state and ask for its translation. */
@@ -82,6 +84,8 @@ export class Sheet {
   }
 
   #take(line, place) {
+    const { of } = this.#result; // while a new text is on its way, the old one's alternatives still stand there
+    if (of.lines[line] !== lines()[line] || of.model !== state.model || of.target !== state.target) return;
     const { [line]: _old, ...others } = state.chosen;
     const taken = this.#result.lines[line]?.alternatives[place - 1];
     change({ chosen: taken ? { ...others, [line]: { place, text: taken.text } } : others });

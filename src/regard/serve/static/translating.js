@@ -1,6 +1,6 @@
 // Translating while somebody writes: one request at a time, answers to old text dropped, a line that is known not asked for again.
 
-import { ask } from "./service.js";
+import { ask, onReturn } from "./service.js";
 
 const PAUSE = 150; // milliseconds without a keystroke before we ask
 const PATIENCE = 200; // milliseconds before we say that we wait
@@ -21,6 +21,7 @@ export class Translating {
    */
   constructor(show) {
     this.#show = show;
+    onReturn(() => this.#known.clear());
   }
 
   /** Translate this text, soon; `atOnce` when it was not typed. */

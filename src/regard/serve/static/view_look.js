@@ -44,7 +44,8 @@ export class LookView {
     const controller = (this.#controller = new AbortController());
     const patience = setTimeout(() => this.#say(t("look.waiting")), PATIENCE);
     try {
-      const [{ Stage }, found] = await Promise.all([stageModule("stage.js"), look(body, controller.signal)]);
+      const found = await look(body, controller.signal);
+      const { Stage } = await stageModule("stage.js");
       if (controller.signal.aborted) return;
       this.#say("");
       this.#show(Stage, found, body);

@@ -60,7 +60,8 @@ export class TryView {
     const controller = (this.#controller = new AbortController());
     const patience = setTimeout(() => this.#say(t("look.waiting")), PATIENCE);
     try {
-      const [{ Wall }, found] = await Promise.all([stageModule("wall.js"), look(body, controller.signal)]);
+      const found = await look(body, controller.signal);
+      const { Wall } = await stageModule("wall.js");
       if (controller.signal.aborted) return;
       this.#say("");
       this.#result.show(found);
