@@ -7,7 +7,7 @@ import pytest
 
 from regard.models import PRESETS
 from regard.recipe import Recipe, merge
-from regard.recipe.choose import choose_batch, choose_length, choose_rhythm, choose_shape
+from regard.recipe.choose import by_the_clock, choose_batch, choose_length, choose_rhythm, choose_shape
 
 SIZES = [2, 50, 3_000, 29_000, 99_999, 100_000, 900_000, 5_000_000, 40_000_000]
 ORDER = list(PRESETS)
@@ -49,6 +49,15 @@ def test_the_time_that_is_left_decides_the_steps() -> None:
 def test_a_text_that_is_read_more_often_gets_more_dropout() -> None:
     found = [choose_length(10_000, 100, 0.1, left)["model"]["dropout"] for left in (1.0, 80.0, 160.0, 800.0, 1e4)]
     assert found == [0.1, 0.1, 0.16, 0.3, 0.3]
+
+
+def test_a_budget_comes_before_the_steps_of_a_recipe() -> None:
+    timed = {"budget_seconds": 60.0, "steps": 9000, "rate": 0.1}
+    assert by_the_clock({"training": timed, "seed": 1}) == {
+        "training": {"budget_seconds": 60.0, "rate": 0.1}, "seed": 1
+    }  # fmt: skip
+    for left_alone in ({"training": {"steps": 9000}}, {}, {"training": 3}):
+        assert by_the_clock(left_alone) == left_alone
 
 
 def test_the_best_checkpoints_are_saved_as_often_as_they_are_validated() -> None:

@@ -38,6 +38,14 @@ def choose_batch(n_target_tokens: int, d_model: int, budget_seconds: float | Non
     return {"training": training}
 
 
+def by_the_clock(asked: Raw) -> Raw:
+    """With a budget the time says how many steps there are, whatever a recipe for another machine says."""
+    training = asked.get("training")
+    if not isinstance(training, dict) or training.get("budget_seconds") is None:
+        return asked
+    return {**asked, "training": {name: value for name, value in training.items() if name != "steps"}}
+
+
 def choose_rhythm(asked: Raw) -> Raw:
     """Where the best checkpoints are averaged, each has to be validated: the rhythm that was asked for is both's."""
     training = asked.get("training", {})

@@ -16,7 +16,7 @@ from regard.data import StreamSettings, TokenStore, epoch_order, random_key
 from regard.durable import check_writable, lock_directory, remove_debris, write_file
 from regard.errors import ArtifactError, RecipeError, RunError
 from regard.models import MODELS, PRESETS, Transformer, TransformerConfig, load_weights, named_weights
-from regard.recipe.choose import FEWEST_STEPS, choose_batch, choose_length, choose_rhythm, choose_shape
+from regard.recipe.choose import FEWEST_STEPS, by_the_clock, choose_batch, choose_length, choose_rhythm, choose_shape
 from regard.recipe.finish import finish
 from regard.recipe.judge import judge
 from regard.recipe.languages import LanguageFacts, language_facts
@@ -74,6 +74,7 @@ def train(
     started_at = perf_counter() - spent_seconds
     out, watcher = Path(out), watcher or Watcher()
     asked = recipe.asked() if isinstance(recipe, Recipe) else recipe
+    asked = by_the_clock(asked) if choose else asked
     on = choose_device(device)
     keep_freed_memory()
     with lock_directory(out):
