@@ -132,7 +132,7 @@ def test_what_another_model_of_the_same_name_says_is_asked_for(visit: Visit, fak
     fake.stop()
     page.locator("#sentence").fill("two")
     expect(page.locator("#notice")).to_contain_text("does not answer")
-    fake.edits["/v1/translate"] = lambda answer: [one.update(text="retrained") for one in answer["translations"]]
+    fake.edits["/v1/translate"] = lambda answer: answer["translations"][0].update(text="retrained")
     fake.start()
     expect(page.locator("#words")).to_have_text("retrained")
     page.locator("#sentence").fill("one")

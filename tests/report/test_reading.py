@@ -167,6 +167,8 @@ def test_a_recipe_with_values_that_json_has_not_is_still_told(make_run: Make) ->
     assert story.recipe == {"a": "2026-01-02", "b": "nan", "c": ["inf", 1.5, True, "x"], "d": {"e": "07:30:00"}}
     json.dumps(story.to_dict(), allow_nan=False)
     assert "2026-01-02" in report_page(story)
+    (run / "recipe.toml").write_text(f"a = 0x{'f' * 9000}\n")
+    assert read_run(run).recipe == {}
 
 
 def test_nothing_in_a_story_grows_without_bound(make_run: Make) -> None:

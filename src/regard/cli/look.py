@@ -40,7 +40,7 @@ def look(
     Layers and heads are counted from 1.
     """
     outputs = ask.Outputs(png, svg, html, as_json)
-    outputs.check()
+    outputs.check([source, reference])
     which = ask.Which(attention, layer, head, level)
     change = ask.Altering(heads_off, no_scale, no_mask, positions_as)
     corpus = {"source": source, "reference": reference, "bleu": bleu}

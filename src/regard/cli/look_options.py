@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -80,9 +80,9 @@ class Outputs:
     html: Path | None
     json: Path | None
 
-    def check(self) -> None:
+    def check(self, inputs: Sequence[Path | None]) -> None:
         for path in (self.png, self.svg, self.html, None if self.to_stdout else self.json):
-            check_destination(path)
+            check_destination(path, inputs)
 
     @property
     def any(self) -> bool:

@@ -152,7 +152,7 @@ class _Waiting:
 
 def _windows(path: Path, skip: int, notes: ReadNotes, max_characters: int) -> Iterator[list[str]]:
     """Lines behind the first `skip`, as many at a time as are there and fit; an empty window when no more come."""
-    queue = _Waiting()
+    queue, waits = _Waiting(), not path.is_file()  # the lines of a file are all there
 
     def read() -> None:
         try:
@@ -180,7 +180,8 @@ def _windows(path: Path, skip: int, notes: ReadNotes, max_characters: int) -> It
             window.append(item)
             n_characters += len(item)
         full = len(window) == WINDOW_LINES or n_characters > max_characters
-        if window and (not isinstance(item, str) or full or monotonic() - opened_at > PATIENCE_SECONDS):
+        overdue = waits and monotonic() - opened_at > PATIENCE_SECONDS
+        if window and (not isinstance(item, str) or full or overdue):
             yield window
             window, n_characters = [], 0
         if idle:

@@ -65,8 +65,8 @@ def translate(
         )
         shape = Form(form, options, prefix, target)
         bound = DETAILED_CHARACTERS if form == "jsonl" else WINDOW_CHARACTERS
-        known = {"resume": resume, "identity": shape.identity(translator), "keep": len(jobs) > 1}
-        streams = [Stream(job, max_characters=bound, **known) for job in jobs]
+        identity, keep = shape.identity(translator), len(jobs) > 1
+        streams = [Stream(job, resume=resume, identity=identity, max_characters=bound, keep=keep) for job in jobs]
         for stream in streams:
             if not stream.done:
                 stream.run(lambda lines: shape.begin(translator, lines, audit), audit)

@@ -90,7 +90,8 @@ def street_text(out: Path, n_train: int) -> Path:
 
 
 def _written(out: Path, street: Callable[[], StreetCorpus]) -> Path:
-    remove_debris(out)  # of a training that was killed before it was a run
+    if not is_held(out):
+        remove_debris(out)  # of a training that was killed before it was a run
     require_run_directory(out)
     _require_street(out)
     check_writable(out, 0)

@@ -96,7 +96,7 @@ def _bytes_of(path: Path) -> bytes:
 def _parsed(raw: bytes) -> dict[str, Any]:
     try:
         return {name: _plain(value) for name, value in tomllib.loads(raw.decode()).items()}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # not TOML, not UTF-8, a number without end
         return {}
 
 

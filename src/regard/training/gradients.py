@@ -54,7 +54,7 @@ class Together:
         with _memory(self._config, self._device):
             with _autocast(self._config, self._device):
                 outcome = self._objective(self._model, batch.to(self._device))
-            (outcome.loss / n_tokens).backward()  # type: ignore[no-untyped-call]
+            (outcome.loss / n_tokens).backward()
         return Sums(float(outcome.loss.detach()), float(outcome.nll))
 
 

@@ -22,6 +22,7 @@ export class Refusal extends Error {
 const listeners = new Set();
 const returned = new Set(); // who wants to know that the server was away
 let asking = 0; // questions that wait for their answers
+let givenUp = false; // whether somebody did not wait for one
 let server = "there"; // or "busy", "training", "failed", "gone"
 const troubles = new Map(); // paths that are not answered → why: "training" or "failed"; others may still be answered
 const waiting = new Set(); // who waits for anything to change
@@ -50,13 +51,15 @@ export async function ask(path, question = {}) {
     return await askUntilAnswered(path, question);
   } finally {
     asking -= 1;
-    if (question.signal?.aborted) setTimeout(forgetTroubles, GIVEN_UP);
+    givenUp ||= Boolean(question.signal?.aborted);
+    if (givenUp && !asking) setTimeout(forgetTroubles, GIVEN_UP);
   }
 }
 
 /** What nobody waits for any more is nobody's trouble. */
 function forgetTroubles() {
   if (asking || server === "gone") return;
+  givenUp = false;
   troubles.clear();
   tell("there");
 }

@@ -3,6 +3,7 @@
 import { make, quoted } from "./dom.js";
 import { linePicker } from "./line_picker.js";
 import { look, question } from "./looking.js";
+import { onReturn } from "./service.js";
 import { stageModule } from "./stage_module.js";
 import { change, lookedAt, model, onChange, state } from "./state.js";
 import { onLanguage, t } from "./texts.js";
@@ -24,6 +25,7 @@ export class LookView {
     onChange(["view", "text", "line", "model", "target", "chosen"], ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0));
     onChange(["place"], () => this.#follow());
     onChange(["shown", "shownOf"], () => this.#compare());
+    onReturn(() => this.#want(0));
     onLanguage(() => {
       this.#stage?.setLanguage(state.language);
       this.#want(0);

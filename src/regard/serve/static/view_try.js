@@ -5,6 +5,7 @@ import { make } from "./dom.js";
 import { HeadsThatMatter } from "./heads_that_matter.js";
 import { linePicker } from "./line_picker.js";
 import { headOf, keyOf, look, question, touched } from "./looking.js";
+import { onReturn } from "./service.js";
 import { stageModule } from "./stage_module.js";
 import { UNTOUCHED, change, onChange, state } from "./state.js";
 import { onLanguage, rewrite, t } from "./texts.js";
@@ -37,6 +38,7 @@ export class TryView {
     rewrite(null, element);
     onChange(["changes"], () => this.#showChanges());
     onChange(["view", "text", "line", "models", "model", "target", "chosen", "changes"], ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0));
+    onReturn(() => this.#want(0));
     onLanguage(() => {
       this.#showChanges();
       this.#want(0);
