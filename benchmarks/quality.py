@@ -2,6 +2,7 @@
 
     python benchmarks/quality.py --data DIR --languages en de --budget 20m [--test test_2016_flickr]
     python benchmarks/quality.py --data DIR --languages en de --recipe recipes/multi30k-en-de.toml
+    python benchmarks/quality.py --data DIR --languages en de --budget 10m --set model.norm=post   # what one value changes
     python benchmarks/quality.py --data DIR --languages en de --run RUN      # one that is trained already
 
 DIR has train.LANGUAGE and val.LANGUAGE. Tune on val; look at a test set once a row.
@@ -38,6 +39,7 @@ def train(args: argparse.Namespace, out: Path) -> None:
         for side, language in (("source", source), ("target", target)):
             command += [f"--{option}{side}", str(args.data / f"{name}.{language}")]
     command += ["--budget", args.budget] if args.budget else ["--recipe", str(args.recipe)]
+    command += [word for one in args.settings for word in ("--set", one)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
@@ -70,6 +72,9 @@ def main() -> None:
     what.add_argument("--budget")
     what.add_argument("--recipe", type=Path)
     what.add_argument("--run", type=Path)
+    parser.add_argument(
+        "--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help="a value of it"
+    )
     parser.add_argument("--test", help="name of a test set in DIR")
     parser.add_argument("--tokenize", default="13a")
     parser.add_argument("--out", type=Path, help="where to keep the run")
@@ -89,7 +94,8 @@ def row_of(args: argparse.Namespace, run: Path) -> str:
     """One line of the table."""
     recipe, plan, finished = story(run)
     seconds = recipe["training"].get("budget_seconds")
-    asked = f"`--recipe {args.recipe.name}`" if args.recipe else f"`--budget {seconds / 60:.0f}m`" if seconds else "run"
+    asked = f"--recipe {args.recipe.name}" if args.recipe else f"--budget {seconds / 60:.0f}m" if seconds else "run"
+    asked = "`" + " ".join([asked, *(f"--set {one}" for one in args.settings)]) + "`"
     model = f"{plan['preset']}, {plan['n_parameters'] / 1e6:.1f}M, vocabulary {plan['vocabulary']:,}"
     length = f"{finished['steps']:,}, {finished['steps'] / plan['steps_an_epoch']:.1f}"
     test = f"{args.test}: {scores(args, run, args.test)}" if args.test else ""
