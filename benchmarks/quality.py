@@ -2,7 +2,7 @@
 
     python benchmarks/quality.py --data DIR --languages en de --budget 20m [--test test_2016_flickr]
     python benchmarks/quality.py --data DIR --languages en de --recipe recipes/multi30k-en-de.toml
-    python benchmarks/quality.py --data DIR --languages en de --budget 10m --set model.norm=post   # what one value changes
+    python benchmarks/quality.py --data DIR --languages en de --budget 10m --set model.norm=post
     python benchmarks/quality.py --data DIR --languages en de --run RUN      # one that is trained already
 
 DIR has train.LANGUAGE and val.LANGUAGE. Tune on val; look at a test set once a row.
