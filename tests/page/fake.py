@@ -61,6 +61,10 @@ class Fake:
     def n_asked(self, path: str) -> int:
         return sum(one == path for one, _ in self.asked)
 
+    def last(self, path: str) -> Json:
+        """What was asked last there; a page that just goes away may still ask for something else."""
+        return [body for one, body in self.asked if one == path][-1]
+
     def answer(self, path: str, body: Json) -> tuple[int, Json]:
         """Status and JSON."""
         status, answer = self._answer(path, body)

@@ -35,7 +35,7 @@ def test_a_line_that_is_known_is_not_asked_for_again(visit: Visit, fake: Fake) -
     expect(page.locator("#words p")).to_have_text(["tsrif enil", "", "dnoces enil"])
     page.locator("#sentence").fill("first line\n\nthird line")
     expect(page.locator("#words p")).to_have_text(["tsrif enil", "", "driht enil"])
-    assert fake.asked[-1][1]["text"] == ["third line"]
+    assert fake.last("/v1/translate")["text"] == ["third line"]
 
 
 def test_blank_stays_blank_and_asks_nothing(visit: Visit, fake: Fake) -> None:
@@ -87,7 +87,7 @@ def test_the_link_leads_to_the_same_sight(visit: Visit, fake: Fake) -> None:
     expect(other.locator("#sentence")).to_have_value("good day")
     expect(other.locator("#pair-to")).to_have_value("fr")
     expect(other.locator("#words")).to_have_text("doog yad")
-    assert fake.asked[-1][1]["target"] == "fr"
+    assert fake.last("/v1/translate")["target"] == "fr"
 
 
 def test_the_other_direction_starts_from_the_translation(visit: Visit, fake: Fake) -> None:
@@ -97,7 +97,7 @@ def test_the_other_direction_starts_from_the_translation(visit: Visit, fake: Fak
     page.get_by_role("button", name="The other way round").click()
     expect(page.locator("#sentence")).to_have_value("doog yad")
     expect(page.locator("#words")).to_have_text("good day")
-    assert fake.asked[-1][1]["model"] == "b"
+    assert fake.last("/v1/translate")["model"] == "b"
 
 
 def test_models_without_languages_are_told_apart_by_name(visit: Visit, fake: Fake) -> None:
@@ -107,7 +107,7 @@ def test_models_without_languages_are_told_apart_by_name(visit: Visit, fake: Fak
     expect(page.locator("#pair-model")).to_have_value("second")
     page.locator("#sentence").fill("other")
     expect(page.locator("#words")).to_have_text("rehto")
-    assert fake.asked[-1][1]["model"] == "second"
+    assert fake.last("/v1/translate")["model"] == "second"
 
 
 def test_back_and_forward_go_through_views(visit: Visit, fake: Fake) -> None:
