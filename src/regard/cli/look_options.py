@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from regard.cli.evaluate import Target as Target
 from regard.cli.evaluate import check_destination
 from regard.errors import UserError
 
@@ -28,7 +29,6 @@ PositionsName = Literal["normal", "shuffled", "none"]
 Run = Annotated[Path | None, typer.Argument(metavar="RUN", help="A run, or a model directory.")]
 Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="A sentence to translate.")]
 Translation = Annotated[str | None, typer.Option(metavar="TEXT", help="Look at this translation, not the model's own.")]
-Target = Annotated[str | None, typer.Option(metavar="LANG", help="Which target language, of several.")]
 Beam = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step (default: 4); 1 is greedy."),

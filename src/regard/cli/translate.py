@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from regard.cli.evaluate import Beam, Engine, LengthPenalty, Target
 from regard.errors import UserError
 
 
@@ -20,18 +21,16 @@ def translate(
         Literal["text", "tsv", "jsonl"],
         typer.Option("--format", help="tsv: score, text. jsonl: scores, tokens, alignments, alternatives."),
     ] = "text",
-    beam: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step; 1 is greedy.")] = 4,
+    beam: Beam = 4,
     nbest: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How many translations (tsv, jsonl).")] = 1,
     sample: Annotated[
         float | None, typer.Option(metavar="T", min=0.01, help="Draw at this temperature instead of searching.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 2, help="For --sample.")] = 1,
-    length_penalty: Annotated[
-        float | None, typer.Option(metavar="A", min=0, max=3, help="Higher: longer. Default: as in the model.")
-    ] = None,
+    length_penalty: LengthPenalty = None,
     prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What every translation begins with.")] = None,
-    target: Annotated[str | None, typer.Option(metavar="LANG", help="Which target language, of several.")] = None,
-    engine: Annotated[Literal["auto", "ctranslate2", "torch"], typer.Option(help="What computes.")] = "auto",
+    target: Target = None,
+    engine: Engine = "auto",
     precision: Annotated[Literal["int8", "float32"], typer.Option(help="Of CTranslate2.")] = "int8",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Default: one a core.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted --out.")] = False,

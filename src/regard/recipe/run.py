@@ -74,7 +74,8 @@ def train(
     started_at = perf_counter() - spent_seconds
     out, watcher = Path(out), watcher or Watcher()
     asked = recipe.asked() if isinstance(recipe, Recipe) else recipe
-    asked = by_the_clock(asked) if choose else asked
+    if choose:
+        asked = by_the_clock(merge(choose_rhythm(asked), asked))
     on = choose_device(device)
     keep_freed_memory()
     with lock_directory(out):
@@ -148,7 +149,6 @@ def _prepare(
     asked: Raw, out: Path, choose: bool, device: torch.device, watcher: Watcher, started_at: float
 ) -> _Prepared:
     """Examine and encode the text, settle every value, and write them down."""
-    asked = merge(choose_rhythm(asked), asked) if choose else asked
     first = Recipe.build(asked)  # what is wrong with it is said before anything is read
     check_precision(first.training.precision, device)
     of_start = _of_start(first, asked)
