@@ -31,30 +31,30 @@ included.
 """
 
 
-def train(args: argparse.Namespace, out: Path) -> None:
-    """As a person would; progress goes to the terminal."""
-    source, target = args.languages
+def train_command(data: Path, languages: list[str], out: Path, settings: list[str]) -> list[str]:
+    """As a person would type it."""
     command = [sys.executable, "-m", "regard", "train", "--out", str(out)]
     for option, name in (("", "train"), ("valid-", "val")):
-        for side, language in (("source", source), ("target", target)):
-            command += [f"--{option}{side}", str(args.data / f"{name}.{language}")]
-    command += ["--budget", args.budget] if args.budget else ["--recipe", str(args.recipe)]
-    command += [word for one in args.settings for word in ("--set", one)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        for side, language in zip(("source", "target"), languages, strict=True):
+            command += [f"--{option}{side}", str(data / f"{name}.{language}")]
+    return command + [word for one in settings for word in ("--set", one)]
+
+
+def evaluated(data: Path, languages: list[str], run: Path, name: str, *more: str) -> dict[str, float]:
+    """The scores of a run on DIR/NAME, by their names."""
+    source, target = (str(data / f"{name}.{language}") for language in languages)
+    command = [sys.executable, "-m", "regard", "evaluate", str(run), "--source", source, "--reference", target]
+    done = subprocess.run([*command, "--json", *more], check=True, stdout=subprocess.PIPE)
+    return {one["name"]: one["value"] for one in json.loads(done.stdout)["scores"]}
 
 
 def scores(args: argparse.Namespace, run: Path, name: str) -> str:
     """BLEU cased / lower-cased, and chrF++."""
-    source, target = (str(args.data / f"{name}.{language}") for language in args.languages)
-    command = [sys.executable, "-m", "regard", "evaluate", str(run), "--source", source, "--reference", target]
-    command += ["--json", "--tokenize", args.tokenize]
-
-    def told(*more: str) -> dict[str, float]:
-        done = subprocess.run([*command, *more], check=True, stdout=subprocess.PIPE)
-        return {one["name"]: one["value"] for one in json.loads(done.stdout)["scores"]}
-
-    cased = told()
-    return f"{cased['BLEU']:.1f} / {told('--lowercase')['BLEU']:.1f}, chrF++ {cased['chrF++']:.1f}"
+    cased, lowered = (
+        evaluated(args.data, args.languages, run, name, "--tokenize", args.tokenize, *more)
+        for more in ([], ["--lowercase"])
+    )
+    return f"{cased['BLEU']:.1f} / {lowered['BLEU']:.1f}, chrF++ {cased['chrF++']:.1f}"
 
 
 def story(run: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -82,7 +82,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         run = args.run or args.out or Path(scratch) / "run"
         if not args.run:
-            train(args, run)
+            how = ["--budget", args.budget] if args.budget else ["--recipe", str(args.recipe)]
+            command = train_command(args.data, args.languages, run, args.settings) + how
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # progress goes to the terminal
         row = row_of(args, run)
     PAGE.parent.mkdir(exist_ok=True)
     before = PAGE.read_text() if PAGE.exists() else HEADING

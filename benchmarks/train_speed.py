@@ -119,7 +119,6 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     from regard.training import TrainingConfig, keep_freed_memory
     from regard.training.gradients import make_gradients
     from regard.training.loop import Training, take_step
-    from regard.training.objectives import cross_entropy
     from regard.training.optimizers import make_optimizer
 
     shape = json.loads(shape_file.read_text())
@@ -141,7 +140,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     training = Training(
         config=config, model=model, store=None, stream=stream,
         validation=None, device=torch.device("cpu"), checkpoints=None, identity={}, optimizer=optimizer, ema=None,
-        gradients=make_gradients(config, model, cross_entropy(0.1), torch.device("cpu")),
+        gradients=make_gradients(config, model, torch.device("cpu")),
         translate=None,
     )  # fmt: skip
     n_tokens, started_at, found = 0, 0.0, {}
@@ -151,7 +150,9 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
         batch = batches[step % len(batches)]
         found = take_step(training, [batch], step)
         n_tokens += batch.n_tokens if step >= 0 else 0
-    print(json.dumps({"tokens_per_second": n_tokens / (time.perf_counter() - started_at), "loss": found["loss"]}))
+    elapsed_seconds = time.perf_counter() - started_at
+    training.close()
+    print(json.dumps({"tokens_per_second": n_tokens / elapsed_seconds, "loss": found["loss"]}))
 
 
 def loop_speed(command: list[str], env: dict[str, str]) -> float:

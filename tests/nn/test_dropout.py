@@ -1,14 +1,12 @@
 """Section 5.4: dropout that keeps the mean, and is a pure function of torch's seed."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.nn import Dropout, drawing_from
+from regard.nn import Dropout
 
 
 def seeded(seed: int, dropout: Dropout, x: Tensor) -> Tensor:
@@ -88,31 +86,3 @@ def test_a_probability_near_one_drops_nearly_all(p: float) -> None:
 def test_a_probability_outside_the_range_is_refused(p: float) -> None:
     with pytest.raises(ValueError, match="dropout must be at least 0 and below 1"):
         Dropout(p)
-
-
-def test_a_thread_that_draws_from_a_seed_of_its_own_is_not_disturbed_by_others() -> None:
-    x, dropout = torch.ones(1000), Dropout(0.5)
-
-    def twice(seed: int, disturbed: bool) -> list[Tensor]:
-        found = []
-        with drawing_from(seed):
-            for _ in range(2):
-                if disturbed:
-                    with ThreadPoolExecutor(1) as other:
-                        other.submit(dropout, x).result()
-                    torch.rand(5)
-                found.append(dropout(x))
-        return found
-
-    for alone, beside in zip(twice(3, disturbed=False), twice(3, disturbed=True), strict=True):
-        assert torch.equal(alone, beside)
-    assert not torch.equal(*twice(3, disturbed=False))
-    assert not torch.equal(twice(3, disturbed=False)[0], twice(4, disturbed=False)[0])
-
-
-def test_after_it_masks_come_from_torchs_generator_again() -> None:
-    x, dropout = torch.ones(1000), Dropout(0.5)
-    with drawing_from(3):
-        dropout(x)
-    assert torch.equal(seeded(1, dropout, x), seeded(1, dropout, x))
-    assert not torch.equal(seeded(1, dropout, x), seeded(2, dropout, x))

@@ -13,7 +13,6 @@ from regard.data import StreamSettings, TokenStore, build_store
 from regard.models import Transformer, TransformerConfig
 from regard.training import Checkpoints, Training, TrainingConfig, set_up
 from regard.training.gradients import Apart
-from regard.training.objectives import cross_entropy
 
 N_SYMBOLS = 20
 Maker = Callable[..., Training]
@@ -42,6 +41,7 @@ def _resample(sentences: list[list[int]], seed: int) -> list[list[int]]:
 @pytest.fixture
 def make_training(tmp_path: Path) -> Iterator[Maker]:
     """Makes a training in a directory of this name; the same name again finds the checkpoints of before."""
+    made: list[Training] = []
     train, validation = _store(tmp_path / "train", 150, 1), _store(tmp_path / "validation", 20, 2)
 
     def make(
@@ -64,9 +64,12 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
         training = set_up(config, model, train, stream, validation, device, checkpoints, {"recipe": "this one"})
         if not apart:
             return training
-        return replace(training, gradients=Apart(config, model, cross_entropy(config.smoothing), n_threads_each=1))
+        made.append(replace(training, gradients=Apart(config, model, n_threads_each=1)))
+        return made[-1]
 
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model is slower with more
     yield make
     torch.set_num_threads(n_threads)
+    for training in made:
+        training.close()

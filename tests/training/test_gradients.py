@@ -1,7 +1,13 @@
 """Forward and backward in two halves: the same gradient, the same every time, and errors that arrive."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -12,11 +18,14 @@ from regard.data import Batch, Cursor, updates
 from regard.errors import RunError
 from regard.models import Transformer, TransformerConfig
 from regard.training import Training, TrainingConfig
-from regard.training.gradients import Apart, Gradients, Together, make_gradients
-from regard.training.objectives import Outcome, cross_entropy, r_drop
+from regard.training.gradients import APART_FROM, Apart, Gradients, Sums, Together, make_gradients
+from regard.training.helper import can_help
+from regard.training.helping import answer
+from regard.training.objectives import Outcome, make_objective
 
 Maker = Callable[..., Training]
 CPU = torch.device("cpu")
+helped = pytest.mark.skipif(not can_help(), reason="this system has no memfd_create: batches are not halved here")
 
 
 def first_batch(training: Training) -> Batch:
@@ -39,86 +48,193 @@ def found_by(
     return *sums, [one.grad for one in model.parameters() if one.grad is not None]
 
 
-@pytest.mark.parametrize("objective", [cross_entropy(0.1), r_drop(0.1, 5.0)])
-@pytest.mark.parametrize("rows", ["all", "one"])
-@pytest.mark.parametrize("times", [1, 2])  # 2: of an update of two batches
-def test_two_halves_find_the_gradient_of_the_whole(
-    make_training: Maker, objective: Callable[..., Outcome], rows: str, times: int
-) -> None:
-    training = make_training("a")
-    batch, model = first_batch(training), training.model
-    batch = batch if rows == "all" else one_row(batch)
-    loss, nll, gradients = found_by(Together(training.config, model, objective, CPU), model, batch, times)
-    loss_apart, nll_apart, apart = found_by(Apart(training.config, model, objective, 1), model, batch, times)
-    assert (loss_apart, nll_apart) == pytest.approx((loss, nll), rel=1e-5)
-    assert len(apart) == len(gradients) > 10
-    for one, other in zip(gradients, apart, strict=True):
+@helped
+@pytest.mark.parametrize("r_drop", [0.0, 5.0])
+def test_two_halves_find_the_gradient_of_the_whole(make_training: Maker, r_drop: float) -> None:
+    training = make_training("a", r_drop=r_drop)
+    whole, model = first_batch(training), training.model
+    together = Together(training.config, model, make_objective(training.config), CPU)
+    with closing(Apart(training.config, model, 1)) as halves:
+        for batch in (whole, one_row(whole)):
+            for times in (1, 2):  # 2: of an update of two batches
+                loss, nll, gradients = found_by(together, model, batch, times)
+                loss_apart, nll_apart, apart = found_by(halves, model, batch, times)
+                assert (loss_apart, nll_apart) == pytest.approx((loss, nll), rel=1e-5)
+                assert len(apart) == len(gradients) > 10
+                for one, other in zip(gradients, apart, strict=True):
+                    torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-6)
+
+
+@helped
+@pytest.mark.parametrize("shape", [{"tie": "none"}, {"tie": "target"}, {"positions": "learned", "norm": "pre"}])
+def test_the_other_half_has_the_same_model_of_every_kind(shape: dict[str, str]) -> None:
+    sizes = {"n_encoder_layers": 1, "n_decoder_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2, "dropout": 0.0}
+    n_src, n_tgt = (30, 20) if shape.get("tie") else (20, 20)
+    model = Transformer(TransformerConfig.model_validate(sizes | shape), n_src, n_tgt).train()
+    ids = torch.tensor([[4, 5, 6, 3], [7, 8, 3, 0], [9, 3, 0, 0]])
+    batch, config = Batch(ids, ids, ids, 9, torch.arange(3).numpy()), TrainingConfig()
+    whole = found_by(Together(config, model, make_objective(config), CPU), model, batch)
+    with closing(Apart(config, model, 1)) as gradients:
+        halves = found_by(gradients, model, batch)
+    assert halves[:2] == pytest.approx(whole[:2], rel=1e-5)
+    for one, other in zip(whole[2], halves[2], strict=True):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-6)
 
 
+@helped
 def test_with_dropout_two_halves_find_the_same_gradient_every_time(make_training: Maker) -> None:
     training = make_training("a", dropout=0.3)
     batch, model = first_batch(training), training.model
-    gradients = Apart(training.config, model, cross_entropy(0.1), 1)
-    first = found_by(gradients, model, batch)
-    for _ in range(10):
-        again = found_by(gradients, model, batch)
-        assert again[:2] == first[:2]
-        assert all(torch.equal(one, other) for one, other in zip(again[2], first[2], strict=True))
+    with closing(Apart(training.config, model, 1)) as gradients:
+        first = found_by(gradients, model, batch)
+        for _ in range(10):
+            again = found_by(gradients, model, batch)
+            assert again[:2] == first[:2]
+            assert all(torch.equal(one, other) for one, other in zip(again[2], first[2], strict=True))
 
 
-def test_the_halves_do_not_share_a_mask() -> None:
+@helped
+def test_the_halves_do_not_share_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two equal sentences, one in each half: had they the same mask they would have the same loss."""
     torch.manual_seed(1)
     config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=16, d_ff=32, n_heads=2, dropout=0.5)
     model = Transformer(config, 20, 20).train()
     ids = torch.tensor([[4, 5, 6, 3]] * 2)
-    batch = Batch(ids, ids, ids, 8, torch.arange(2).numpy())
-    seen: list[float] = []
+    own: list[Sums] = []
 
-    def watched(model: Any, batch: Batch) -> Outcome:
-        outcome = cross_entropy(0.0)(model, batch)
-        seen.append(float(outcome.nll))
-        return outcome
+    def watched(self: Together, batch: Batch, n_tokens: int, of: Any = Together.__call__) -> Sums:
+        own.append(of(self, batch, n_tokens))
+        return own[-1]
 
-    Apart(TrainingConfig(), model, watched, 1)(batch, 8)
-    assert len(seen) == 2
-    assert seen[0] != seen[1]
+    monkeypatch.setattr(Together, "__call__", watched)
+    with closing(Apart(TrainingConfig(), model, 1)) as gradients:
+        both = gradients(Batch(ids, ids, ids, 8, torch.arange(2).numpy()), 8)
+    assert len(own) == 1
+    assert abs(both.nll - 2 * own[0].nll) > 1e-3
 
 
+@helped
+def test_the_other_half_sees_the_weights_as_they_are_now(make_training: Maker) -> None:
+    training = make_training("a")
+    batch, model = first_batch(training), training.model
+    with closing(Apart(training.config, model, 1)) as gradients:
+        before = found_by(gradients, model, batch)[0]
+        with torch.no_grad():
+            for one in model.parameters():
+                one.mul_(0.5)
+        after = found_by(gradients, model, batch)[0]
+    together = Together(training.config, model, make_objective(training.config), CPU)
+    assert after == pytest.approx(found_by(together, model, batch)[0], rel=1e-5)
+    assert after != pytest.approx(before, rel=1e-3)
+
+
+@helped
 @pytest.mark.parametrize(
-    ("d_model", "n_threads", "kind"), [(256, 2, Apart), (256, 1, Together), (256, 3, Together), (128, 2, Together)]
+    ("n_parameters", "n_threads", "kind"),
+    [(APART_FROM, 2, Apart), (APART_FROM, 1, Together), (APART_FROM, 3, Together), (APART_FROM - 1, 2, Together)],
 )
-def test_wide_models_are_trained_apart_where_the_threads_can_be_halved(
-    monkeypatch: pytest.MonkeyPatch, d_model: int, n_threads: int, kind: type
+def test_models_of_some_size_are_trained_apart_where_the_threads_can_be_halved(
+    monkeypatch: pytest.MonkeyPatch, n_parameters: int, n_threads: int, kind: type
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
-    config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=d_model, d_ff=4, n_heads=2)
-    model, objective = Transformer(config, 20, 20), cross_entropy(0.1)
-    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
-    assert type(make_gradients(TrainingConfig(), model, objective, CPU)) is kind
-    assert type(make_gradients(TrainingConfig(), model, objective, torch.device("meta"))) is Together
+    monkeypatch.setattr(Transformer, "n_parameters", n_parameters)
+    config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=4, d_ff=4, n_heads=2)
+    model = Transformer(config, 20, 20)
+    with closing(make_gradients(TrainingConfig(), model, CPU)) as gradients:
+        assert type(gradients) is kind
+    with closing(make_gradients(TrainingConfig(), model, torch.device("meta"))) as gradients:
+        assert type(gradients) is Together
 
 
-def test_each_half_has_its_threads_and_everybody_else_the_usual_number(make_training: Maker) -> None:
+@helped
+def test_each_half_has_its_threads_and_everybody_else_the_usual_number(
+    monkeypatch: pytest.MonkeyPatch, make_training: Maker
+) -> None:
     training = make_training("a")
     n_threads = torch.get_num_threads()
     seen: list[int] = []
 
-    def watched(model: Any, batch: Batch) -> Outcome:
-        outcome = cross_entropy(0.1)(model, batch)
+    def watched(self: Together, batch: Batch, n_tokens: int, of: Any = Together.__call__) -> Sums:
         seen.append(torch.get_num_threads())
-        return outcome
+        return of(self, batch, n_tokens)
 
-    gradients = Apart(training.config, training.model, watched, n_threads_each=n_threads + 1)
-    gradients(first_batch(training), 10)
-    assert seen == [n_threads + 1] * 2
-    with ThreadPoolExecutor(1) as newcomer:
-        assert newcomer.submit(torch.get_num_threads).result() == torch.get_num_threads() == n_threads
+    monkeypatch.setattr(Together, "__call__", watched)
+    with closing(Apart(training.config, training.model, n_threads_each=n_threads + 1)) as gradients:
+        gradients(first_batch(training), 10)
+    assert seen == [n_threads + 1]
+    assert torch.get_num_threads() == n_threads
 
 
-@pytest.fixture(params=["together", "apart"])
-def failing(request: pytest.FixtureRequest, make_training: Maker) -> Callable[[RuntimeError], None]:
+@helped
+def test_a_helper_that_was_killed_is_said_in_one_line(make_training: Maker) -> None:
+    training = make_training("a")
+    batch = first_batch(training)
+    with closing(Apart(training.config, training.model, 1)) as gradients:
+        gradients(batch, batch.n_tokens)
+        os.kill(gradients.helper_pid, signal.SIGKILL)
+        with pytest.raises(
+            RunError, match=r"half of every batch has ended \(signal 9\); hint: .*goes on from the last"
+        ):
+            for _ in range(2):  # what it was asked before it died may still go through
+                gradients(batch, batch.n_tokens)
+
+
+@helped
+def test_signals_for_the_whole_group_leave_the_helper_to_the_training(make_training: Maker) -> None:
+    """Ctrl-C reaches both, and so does a service manager's SIGTERM: the training still takes and saves its step."""
+    training = make_training("a")
+    batch = first_batch(training)
+    with closing(Apart(training.config, training.model, 1)) as gradients:
+        gradients(batch, batch.n_tokens)  # it has begun to listen
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(gradients.helper_pid, number)
+        assert gradients(batch, batch.n_tokens).loss > 0
+
+
+PARENT = """
+import os, sys, torch
+from regard.models import Transformer, TransformerConfig
+from regard.training import TrainingConfig
+from regard.training.gradients import Apart
+config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=16, d_ff=32, n_heads=2)
+gradients = Apart(TrainingConfig(), Transformer(config, 20, 20), 1)
+print(gradients.helper_pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@helped
+def test_a_helper_does_not_outlive_a_training_that_was_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    give_up_at = monotonic() + 30
+    while _runs(pid) and monotonic() < give_up_at:
+        sleep(0.05)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_what_the_helper_can_not_do_it_says(make_training: Maker) -> None:
+    training = make_training("a")
+
+    def full(batch: Batch, n_tokens: int) -> Sums:
+        raise RunError("there is no memory", hint="take less")
+
+    asked = {"seed": 1, "n_tokens": 3, "shapes": [[1, 1]] * 3}
+    ids = torch.tensor([4, 2, 5]).numpy().tobytes()
+    assert answer(asked, ids, training.model, full) == {"message": "there is no memory", "hint": "take less"}
+
+
+@pytest.fixture
+def failing(make_training: Maker) -> Callable[[RuntimeError], None]:
     """Takes the gradient of a batch with an objective that raises this."""
 
     def take(error: RuntimeError) -> None:
@@ -126,10 +242,7 @@ def failing(request: pytest.FixtureRequest, make_training: Maker) -> Callable[[R
             raise error
 
         training = make_training("a")
-        gradients: Gradients = Together(training.config, training.model, objective, CPU)
-        if request.param == "apart":
-            gradients = Apart(training.config, training.model, objective, 1)
-        gradients(first_batch(training), 10)
+        Together(training.config, training.model, objective, CPU)(first_batch(training), 10)
 
     return take
 

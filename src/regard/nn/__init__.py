@@ -9,7 +9,7 @@ from regard.nn.attention import (
     scaled_dot_product_scores,
 )
 from regard.nn.cross_entropy import Scores, linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
-from regard.nn.dropout import Dropout, drawing_from
+from regard.nn.dropout import Dropout
 from regard.nn.embedding import Embedding, InputEmbedding
 from regard.nn.feed_forward import Activation, FeedForward
 from regard.nn.masks import causal_visible, padding_visible
@@ -38,7 +38,6 @@ __all__ = [
     "attention_weights",
     "causal_visible",
     "dot_product_scores",
-    "drawing_from",
     "linear_cross_entropy",
     "linear_r_drop",
     "padding_visible",

@@ -4,39 +4,16 @@ torch draws one Bernoulli number for each element with one thread; here four ele
 random 64-bit word of a quicker generator. The probability is exact to 1/65,536. Same distribution, same expectation.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import local
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class _Here(local):
-    """Of a thread."""
-
-    generator: torch.Generator | None = None  # torch's own, which all threads share
-
-
-_here = _Here()
-
-
-@contextmanager
-def drawing_from(seed: int) -> Iterator[None]:
-    """In this thread masks are a function of `seed`, whatever other threads draw meanwhile."""
-    _here.generator = torch.Generator().manual_seed(seed)
-    try:
-        yield
-    finally:
-        _here.generator = None
-
-
 def keep_mask(like: Tensor, p: float) -> Tensor:
-    """Shaped like `like`, on the CPU: 0 with probability p, else 1. A function of a generator, which moves on."""
+    """Shaped like `like`, on the CPU: 0 with probability p, else 1. A function of torch's generator, which moves on."""
     n = like.numel()
-    generator = np.random.Generator(np.random.SFC64(int(torch.randint(2**62, (), generator=_here.generator))))
+    generator = np.random.Generator(np.random.SFC64(int(torch.randint(2**62, ()))))
     words = generator.integers(2**64, size=(n + 3) // 4, dtype=np.uint64)
     draws = torch.from_numpy(words.view(np.int16))[:n].view(like.shape)  # uniform over -32,768 … 32,767
     threshold = min(round(p * 65_536), 65_535) - 32_768  # 65,536 would wrap around, and keep everything

@@ -285,9 +285,9 @@ def _set_up(prepared: _Prepared, out: Path, device: torch.device) -> Training:
 def _trial(prepared: _Prepared, out: Path, device: torch.device, watcher: Watcher) -> float:
     """How long a step takes on this machine."""
     watcher.progress("measuring the speed", 0, None)
-    training = _set_up(prepared, out, device)
-    check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
-    return time_steps(training, TRIAL_STEPS)
+    with closing(_set_up(prepared, out, device)) as training:
+        check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
+        return time_steps(training, TRIAL_STEPS)
 
 
 def _steps_an_epoch(prepared: _Prepared) -> int:
@@ -329,10 +329,10 @@ def _size_in_words(config: TransformerConfig) -> str:
 def _run(
     prepared: _Prepared, out: Path, device: torch.device, report: Report, stop: Stop, spent_seconds: float
 ) -> Path:
-    training = _set_up(prepared, out, device)
-    check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
-    with stop:
-        progress = fit(training, report, stop, spent_seconds)
-    facts = finish(training, prepared.recipe, prepared.tokenizers, prepared.spoken, progress, out / "model")
+    with closing(_set_up(prepared, out, device)) as training:
+        check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
+        with stop:
+            progress = fit(training, report, stop, spent_seconds)
+        facts = finish(training, prepared.recipe, prepared.tokenizers, prepared.spoken, progress, out / "model")
     report("finished", flush=True, path=str(out), elapsed_seconds=progress.elapsed_seconds, **facts)
     return out / "model"

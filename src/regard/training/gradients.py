@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from threading import Barrier
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
 
 from regard.data import Batch
 from regard.errors import RunError
 from regard.models import Transformer
-from regard.nn import drawing_from
 from regard.training.config import TrainingConfig
-from regard.training.objectives import Objective, Outcome
+from regard.training.helper import Helper, can_help
+from regard.training.objectives import Objective, make_objective
 
-APART_FROM = 256  # d_model; of a narrower model a step has many short operations, which take turns in Python's lock
+APART_FROM = 2_000_000  # parameters; with fewer a step is too short for what it takes to begin and to meet
 
 
 class Sums(NamedTuple):
@@ -34,14 +31,17 @@ class Gradients(Protocol):
 
     def __call__(self, batch: Batch, n_tokens: int) -> Sums: ...
 
+    def close(self) -> None:
+        """Nothing is left running."""
 
-def make_gradients(config: TrainingConfig, model: Transformer, objective: Objective, device: torch.device) -> Gradients:
+
+def make_gradients(config: TrainingConfig, model: Transformer, device: torch.device) -> Gradients:
     """The quickest way for this model and this machine."""
     n_threads = torch.get_num_threads()
-    wide = model.config.d_model >= APART_FROM
-    if device.type == "cpu" and wide and n_threads % 2 == 0:
-        return Apart(config, model, objective, n_threads // 2)
-    return Together(config, model, objective, device)
+    worth_it = model.n_parameters >= APART_FROM
+    if device.type == "cpu" and worth_it and n_threads % 2 == 0 and can_help():
+        return Apart(config, model, n_threads // 2)
+    return Together(config, model, make_objective(config), device)
 
 
 class Together:
@@ -57,48 +57,49 @@ class Together:
             (outcome.loss / n_tokens).backward()
         return Sums(float(outcome.loss.detach()), float(outcome.nll))
 
+    def close(self) -> None:
+        pass
+
 
 class Apart:
-    """Two halves of the threads, each with every second sentence: they meet once a batch, not at every operation.
+    """Two processes, each with half of the threads and every second sentence: they meet once, not at every operation.
 
-    Where all share an operation they wait for its slowest thread, and watch while one does what only one can: draw
-    dropout, look up embeddings. The sum of two gradients does not depend on whose came first.
+    Threads that share an operation wait for the slowest of them, and watch while one does what only one can: draw
+    dropout, look up embeddings, run Python. The sum of two gradients does not depend on whose came first.
     """
 
-    def __init__(self, config: TrainingConfig, model: Transformer, objective: Objective, n_threads_each: int) -> None:
-        self._config, self._model, self._objective = config, model, objective
-        self._device = torch.device("cpu")
-        self._parameters = [one for one in model.parameters() if one.requires_grad]
-        n_threads = torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(2, initializer=_take_threads, initargs=(n_threads_each,))
-        meeting = Barrier(2)  # so that both have begun
-        list(self._pool.map(lambda _: meeting.wait(), range(2)))
-        torch.set_num_threads(n_threads)  # theirs would be that of every thread to come
+    def __init__(self, config: TrainingConfig, model: Transformer, n_threads_each: int) -> None:
+        self._model, self._n_threads_each = model, n_threads_each
+        self._own = Together(config, model, make_objective(config), torch.device("cpu"))
+        self._helper = Helper(config, model, n_threads_each)
 
     def __call__(self, batch: Batch, n_tokens: int) -> Sums:
-        halves = [_every_second(batch, first, self._model.pad_id) for first in range(min(2, len(batch.src)))]
-        seeds = torch.randint(2**62, (len(halves),)).tolist()
-        with _memory(self._config, self._device):
-            found = list(self._pool.map(self._half, halves, [n_tokens] * len(halves), seeds))
-        for gradients, _ in found:
-            for parameter, gradient in zip(self._parameters, gradients, strict=True):
-                if gradient is not None:
-                    parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
-        return Sums(
-            sum(float(outcome.loss.detach()) for _, outcome in found), sum(float(outcome.nll) for _, outcome in found)
-        )
+        if len(batch.src) < 2:
+            return self._own(batch, n_tokens)
+        mine, theirs = (_every_second(batch, first, self._model.pad_id) for first in range(2))
+        self._helper.ask(theirs, n_tokens, seed=int(torch.randint(2**62, ())))
+        with _threads(self._n_threads_each):
+            own = self._own(mine, n_tokens)
+        other = self._helper.answer()
+        return Sums(own.loss + other["loss"], own.nll + other["nll"])
 
-    def _half(self, batch: Batch, n_tokens: int, seed: int) -> tuple[tuple[Tensor | None, ...], Outcome]:
-        with drawing_from(seed), _autocast(self._config, self._device):
-            outcome = self._objective(self._model, batch)
-        return torch.autograd.grad(outcome.loss / n_tokens, self._parameters, allow_unused=True), outcome
+    def close(self) -> None:
+        self._helper.close()
+
+    @property
+    def helper_pid(self) -> int:
+        """The other half's process."""
+        return self._helper.pid
 
 
-def _take_threads(n: int) -> None:
-    """So many for the operations of this thread; torch gives a thread the usual number when it is first asked for it,
-    which is not to come later."""
-    torch.get_num_threads()
+@contextmanager
+def _threads(n: int) -> Iterator[None]:
+    usual = torch.get_num_threads()
     torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
 
 
 def _every_second(batch: Batch, first: int, pad_id: int) -> Batch:

@@ -19,7 +19,6 @@ from regard.training.averaging import EMA
 from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
 from regard.training.config import TrainingConfig
 from regard.training.gradients import Gradients, make_gradients
-from regard.training.objectives import cross_entropy, r_drop
 from regard.training.optimizers import make_optimizer
 from regard.training.schedule import rate
 from regard.training.stop import Stop
@@ -76,6 +75,10 @@ class Training:
     gradients: Gradients
     translate: Translate | None  # some validation sentences, for BLEU and chrF
 
+    def close(self) -> None:
+        """Nothing of it is left running."""
+        self.gradients.close()
+
 
 def set_up(
     config: TrainingConfig,
@@ -90,7 +93,6 @@ def set_up(
 ) -> Training:
     """A loop's parts, made from its configuration."""
     model = model.to(device).train()
-    objective = r_drop(config.smoothing, config.r_drop) if config.r_drop else cross_entropy(config.smoothing)
     return Training(
         config=config,
         model=model,
@@ -102,7 +104,7 @@ def set_up(
         identity=identity,
         optimizer=make_optimizer(config, model),
         ema=EMA(model, config.ema) if config.ema is not None else None,
-        gradients=make_gradients(config, model, objective, device),
+        gradients=make_gradients(config, model, device),
         translate=translate,
     )
 

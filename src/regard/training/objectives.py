@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.data import Batch
 from regard.models import TranslationModel
 from regard.nn import linear_cross_entropy, linear_r_drop
+from regard.training.config import TrainingConfig
 
 
 class Outcome(NamedTuple):
@@ -26,6 +27,11 @@ class Outcome(NamedTuple):
 
 
 Objective = Callable[[TranslationModel, Batch], Outcome]
+
+
+def make_objective(config: TrainingConfig) -> Objective:
+    """As the configuration says."""
+    return r_drop(config.smoothing, config.r_drop) if config.r_drop else cross_entropy(config.smoothing)
 
 
 def cross_entropy(smoothing: float = 0.0) -> Objective:

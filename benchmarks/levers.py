@@ -1,0 +1,129 @@
+"""What each lever of a training does: the same text and about the same work, one value changed at a time.
+
+    python benchmarks/levers.py --data DIR --languages en de [--only "batch 1,024" …] [--work 600]
+
+Two runs at a time, a thread each: their steps are counted, not timed, so a neighbour changes nothing but the minutes.
+A lever whose steps cost more, or less, than those of the values that a budget chooses takes as many fewer, or more.
+Everything is judged on the validation set. Rows are added to results/levers.md as they come.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+from quality import evaluated, train_command
+
+PAGE = Path(__file__).parent / "results" / "levers.md"
+HEADING = """# What each lever does
+
+By `python benchmarks/levers.py`: one thread a run, one value changed at a time. Loss and BLEU (cased, beam 4) on the
+whole validation set; losses only compare where the vocabulary is the same. Seconds a step are the median of the run, and
+as noisy as the machine.
+
+| date | text | lever | settings | steps | seconds a step | loss, training / validation | BLEU | chrF++ |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+class Lever(NamedTuple):
+    """What is changed, and how many steps of it cost as much as one of the usual ones."""
+
+    settings: list[str]
+    steps: float = 1.0
+
+
+LEVERS = {
+    "none, seed 1": Lever([]),
+    "none, seed 2": Lever(["training.seed=2"]),
+    "Adam, rate 0.003": Lever(["training.optimizer=adam", "training.rate=0.003"], 1.1),
+    "rate 0.0025": Lever(["training.rate=0.0025"]),
+    "rate 0.01": Lever(["training.rate=0.01"]),
+    "batch 1,024": Lever(["training.max_tokens=1024", "training.rate=0.0035"], 1.85),
+    "batch 4,096": Lever(["training.max_tokens=4096", "training.rate=0.007"], 0.52),
+    "post-norm": Lever(["model.norm=post"]),
+    "post-norm, rate 0.0025": Lever(["model.norm=post", "training.rate=0.0025"]),
+    "deep encoder, shallow decoder (6+2)": Lever(["model.n_encoder_layers=6", "model.n_decoder_layers=2"], 1.05),
+    "shallow and wide (2+2, d_model 192, d_ff 768)": Lever(
+        ["model.n_encoder_layers=2", "model.n_decoder_layers=2", "model.d_model=192", "model.d_ff=768"], 0.9
+    ),
+    "small (3+3, d_model 256)": Lever(["model.preset=small", "training.rate=0.0025"], 0.4),
+    "d_ff 512": Lever(["model.d_ff=512"], 0.9),
+    "8 heads": Lever(["model.n_heads=8"], 0.93),
+    "vocabulary 12,000": Lever(["text.vocabulary=12000"], 0.85),
+    "BPE-dropout 0.1": Lever(["text.sampling=0.1"], 0.9),
+    "dropout 0": Lever(["model.dropout=0.0"], 1.1),
+    "dropout 0.2": Lever(["model.dropout=0.2"]),
+    "R-Drop 1": Lever(["training.r_drop=1"], 0.55),
+    "smoothing 0.05": Lever(["training.smoothing=0.05"]),
+    "rate falls over all of it": Lever(["training.cooldown=1.0"]),
+    "rate falls over the last 30%": Lever(["training.cooldown=0.3"]),
+    "constant rate": Lever(["training.schedule=constant"]),
+    "constant rate, last 5 checkpoints averaged": Lever(["training.schedule=constant", "training.average=5"]),
+    "EMA 0.99": Lever(["training.ema=0.99"]),
+    "constant rate, EMA 0.99": Lever(["training.schedule=constant", "training.ema=0.99"]),
+    "GELU": Lever(["model.activation=gelu"], 0.97),
+}
+
+
+def row_of(args: argparse.Namespace, name: str) -> str:
+    """Train with one lever, and say what came of it."""
+    lever = LEVERS[name]
+    settings = [f"training.steps={round(args.work * lever.steps)}", *lever.settings]
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Path(scratch) / "run"
+        command = train_command(args.data, args.languages, run, settings)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, **quiet)
+        found = evaluated(args.data, args.languages, run, "val")
+        events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    steps = [event for event in events if event["event"] == "step"]
+    seconds = statistics.median(event["n_tokens"] / event["tokens_per_second"] for event in steps)
+    training = statistics.mean(event["nll"] for event in steps[-len(steps) // 10 :])
+    validation = next(event["loss"] for event in reversed(events) if event["event"] == "validation")
+    cells = [
+        str(date.today()),
+        f"{args.data.name} {args.languages[0]}→{args.languages[1]}",
+        name,
+        " ".join(f"`{one}`" for one in lever.settings),
+        f"{len(steps):,}",
+        f"{seconds:.2f}",
+        f"{training:.3f} / {validation:.3f}",
+        f"{found['BLEU']:.1f}",
+        f"{found['chrF++']:.1f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def rows(args: argparse.Namespace) -> Iterator[str]:
+    """As they come, two at a time."""
+    with ThreadPoolExecutor(args.at_once) as pool:
+        yield from pool.map(lambda name: row_of(args, name), args.only)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--languages", nargs=2, required=True)
+    parser.add_argument("--work", type=int, default=600, help="steps, of the usual cost")
+    parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--only", nargs="+", default=list(LEVERS), choices=list(LEVERS), metavar="NAME")
+    args = parser.parse_args()
+    PAGE.parent.mkdir(exist_ok=True)
+    if not PAGE.exists():
+        PAGE.write_text(HEADING)
+    for row in rows(args):
+        with PAGE.open("a") as page:
+            page.write(row + "\n")
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
