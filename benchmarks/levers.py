@@ -25,8 +25,8 @@ PAGE = Path(__file__).parent / "results" / "levers.md"
 HEADING = """# What each lever does
 
 By `python benchmarks/levers.py`: one thread a run, one value changed at a time. Loss and BLEU (cased, beam 4) on the
-whole validation set; losses only compare where the vocabulary is the same. Seconds a step are the median of the run, and
-as noisy as the machine.
+whole validation set; losses only compare where the vocabulary is the same. Seconds a step are the median of the run,
+and as noisy as the machine.
 
 | date | text | lever | settings | steps | seconds a step | loss, training / validation | BLEU | chrF++ |
 |---|---|---|---|---|---|---|---|---|

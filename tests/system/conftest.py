@@ -51,16 +51,17 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Regard:
-    """Starts `python -m regard` with one thread: two cores are shared with the tests themselves."""
+    """Starts `python -m regard`, usually with one thread: two cores are shared with the tests themselves."""
 
     directory: Path
+    n_threads: int = 1
 
     def command(self, *arguments: str | Path) -> list[str]:
         return [sys.executable, "-m", "regard", *map(str, arguments)]
 
     def start(self, *arguments: str | Path) -> "subprocess.Popen[str]":
         """A process of its own group, its errors in a pipe."""
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        environment = os.environ | {"OMP_NUM_THREADS": str(self.n_threads), "PYTHONUNBUFFERED": "1"}
         return subprocess.Popen(
             self.command(*arguments), cwd=self.directory, env=environment, text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -7,11 +7,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+
+from regard.training.helper import can_help
 
 Arguments = Callable[..., list[str]]
 SLOW = ("training.steps=100000", "training.save_every=100000", "training.validate_every=100000")
@@ -63,6 +67,46 @@ def test_killed_again_and_again_the_model_is_the_same_to_the_bit(
     done = regard.train(text, "parts", *EVERYTHING)
     assert done.returncode == 0, done.stderr
     assert "going on after step" in done.stderr
+    one, other = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert one == other
+
+
+def nobody_runs(group: int) -> bool:
+    """Of a group of processes; one that ended, but that nobody has asked how, does not run."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, _, of, *_ = path.read_text().rsplit(") ")[-1].split()
+            if int(of) == group and state != "Z":
+                return False
+    return True
+
+
+@pytest.mark.skipif(not can_help(), reason="this system has no memfd_create: batches are not halved here")
+def test_two_processes_for_a_batch_are_killed_as_one_and_end_with_the_same_bits(
+    regard: Any, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
+    """A model large enough for a helper: it goes with the training, and a group's signals leave it to the training."""
+    both = replace(regard, n_threads=2)
+    large = ("model.d_model=128", "model.d_ff=5000", "training.steps=16", "training.save_every=4", "model.dropout=0.2")
+    assert both.train(text, "whole", *large).returncode == 0
+
+    killed = both.start(*arguments(text, "parts", *large))
+    wait_for_step(tmp_path / "parts", 6, killed)
+    assert len(list(Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split())) == 1
+    killed.kill()
+    killed.communicate(timeout=TIMEOUT_SECONDS)
+    until = time.monotonic() + TIMEOUT_SECONDS
+    while not nobody_runs(killed.pid):
+        assert time.monotonic() < until, "the helper goes on without its training"
+        time.sleep(0.05)
+
+    stopped = both.start(*arguments(text, "parts", *large))
+    wait_for_step(tmp_path / "parts", 9, stopped)
+    os.killpg(stopped.pid, signal.SIGINT)
+    _, err = stopped.communicate(timeout=TIMEOUT_SECONDS)
+    assert (stopped.returncode, "Traceback" in err) == (130, False), err
+
+    assert both.train(text, "parts", *large).returncode == 0
     one, other = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts"))
     assert one == other
 

@@ -24,6 +24,7 @@ from regard.training.config import TrainingConfig
 
 _ALIGNED = 16  # floats: a cache line
 _LENGTH = struct.Struct("!Q")
+_WITHOUT = "OMP_NUM_THREADS=1 does without it"
 _RUN = "from regard.training.helping import main; main()"
 
 
@@ -37,30 +38,40 @@ class Helper:
 
     def __init__(self, config: TrainingConfig, model: Transformer, n_threads: int) -> None:
         self._parameters: list[Tensor] = [one for one in model.parameters() if one.requires_grad]
+        try:
+            self._start()
+        except OSError as error:
+            raise RunError(f"no process could be started for half of every batch: {error}", hint=_WITHOUT) from error
+        self._send(json.dumps(_described(config, model, n_threads)).encode())
+
+    def _start(self) -> None:
         memory = os.memfd_create("regard-gradients")
-        os.truncate(memory, n_bytes(self._parameters))
-        self._weights, self._gradients = shared(memory, self._parameters)
-        self._socket, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _RUN, str(theirs.fileno()), str(memory)],
-                pass_fds=(theirs.fileno(), memory),
-                stdin=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            )
-        os.close(memory)
-        self._say(_described(config, model, n_threads))
+        try:
+            os.truncate(memory, n_bytes(self._parameters))
+            self._weights, self._gradients = shared(memory, self._parameters)
+            self._socket, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _RUN, str(theirs.fileno()), str(memory)],
+                    pass_fds=(theirs.fileno(), memory),
+                    stdin=subprocess.DEVNULL,
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                )
+        finally:
+            os.close(memory)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def ask(self, batch: Batch, n_tokens: int, seed: int) -> None:
         """It begins with this batch, and with the weights as they are now."""
         with torch.no_grad():
             torch._foreach_copy_(self._weights, self._parameters)
         ids = [batch.src, batch.tgt_in, batch.tgt_out]
-        self._say({"n_tokens": n_tokens, "seed": seed, "shapes": [list(one.shape) for one in ids]})
-        try:
-            send(self._socket, b"".join(one.contiguous().numpy().tobytes() for one in ids))
-        except OSError as error:
-            raise self._gone() from error
+        asked = {"n_tokens": n_tokens, "seed": seed, "shapes": [list(one.shape) for one in ids]}
+        self._send(json.dumps(asked).encode())
+        self._send(b"".join(one.contiguous().numpy().tobytes() for one in ids))
 
     def answer(self) -> dict[str, float]:
         """What it found: the sums, and every parameter's gradient, which is added to its own."""
@@ -78,30 +89,25 @@ class Helper:
                 parameter.grad.add_(gradient)
         return told
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def close(self) -> None:
         """It ends, at once: what it might still find, nobody needs."""
         self._socket.close()
         self._process.kill()
         self._process.wait()
 
-    def _say(self, words: dict[str, Any]) -> None:
+    def _send(self, message: bytes) -> None:
         try:
-            send(self._socket, json.dumps(words).encode())
+            send(self._socket, message)
         except OSError as error:
             raise self._gone() from error
 
     def _gone(self) -> RunError:
-        self._process.kill()
+        self._process.kill()  # should it only have closed its socket
         code = self._process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return RunError(
             f"the process that takes half of every batch has ended ({how})",
-            hint="was there too little memory? The same command goes on from the last checkpoint; "
-            "OMP_NUM_THREADS=1 does without it",
+            hint=f"was there too little memory? The same command goes on from the last checkpoint; {_WITHOUT}",
         )
 
 
