@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -80,8 +80,9 @@ def row_of(args: argparse.Namespace, name: str) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
         command = train_command(args.data, args.languages, run, settings)
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, **quiet)
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        if done.returncode:
+            raise SystemExit(f"{name}: {done.stderr.strip().splitlines()[-1]}")
         found = evaluated(args.data, args.languages, run, "val")
         events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     steps = [event for event in events if event["event"] == "step"]
@@ -105,7 +106,8 @@ def row_of(args: argparse.Namespace, name: str) -> str:
 def rows(args: argparse.Namespace) -> Iterator[str]:
     """As they come, two at a time."""
     with ThreadPoolExecutor(args.at_once) as pool:
-        yield from pool.map(lambda name: row_of(args, name), args.only)
+        for done in as_completed([pool.submit(row_of, args, name) for name in args.only]):
+            yield done.result()
 
 
 def main() -> None:

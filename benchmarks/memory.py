@@ -3,6 +3,7 @@
     python benchmarks/memory.py [--pairs 50000 5000000] [--steps 60]
 
 Text is generated; `regard train` runs on it in a process of its own, doctor, vocabulary and token store included.
+Of its two processes the larger one counts: the helper, which takes half of every batch, never sees the corpus.
 """
 
 import argparse

@@ -19,13 +19,13 @@ from regard.errors import RunError
 from regard.models import Transformer, TransformerConfig
 from regard.training import Training, TrainingConfig
 from regard.training.gradients import APART_FROM, Apart, Gradients, Sums, Together, make_gradients
-from regard.training.helper import can_help
+from regard.training.helper import Helper
 from regard.training.helping import answer
 from regard.training.objectives import Outcome, make_objective
 
 Maker = Callable[..., Training]
 CPU = torch.device("cpu")
-helped = pytest.mark.skipif(not can_help(), reason="this system has no memfd_create: batches are not halved here")
+helped = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="batches are not halved on this system")
 
 
 def first_batch(training: Training) -> Batch:
@@ -137,12 +137,41 @@ def test_models_of_some_size_are_trained_apart_where_the_threads_can_be_halved(
     monkeypatch: pytest.MonkeyPatch, n_parameters: int, n_threads: int, kind: type
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     monkeypatch.setattr(Transformer, "n_parameters", n_parameters)
     config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=4, d_ff=4, n_heads=2)
     model = Transformer(config, 20, 20)
     with closing(make_gradients(TrainingConfig(), model, CPU)) as gradients:
         assert type(gradients) is kind
     with closing(make_gradients(TrainingConfig(), model, torch.device("meta"))) as gradients:
+        assert type(gradients) is Together
+
+
+def of_some_size(monkeypatch: pytest.MonkeyPatch) -> Transformer:
+    """Says that it is worth a helper, on a machine that says it has two cores."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(Transformer, "n_parameters", APART_FROM)
+    return Transformer(TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=4, d_ff=4, n_heads=2), 20, 20)
+
+
+@helped
+@pytest.mark.parametrize("oddity", ["frozen", "double", "one core", "no process"])
+def test_where_no_helper_can_help_all_threads_go_together(monkeypatch: pytest.MonkeyPatch, oddity: str) -> None:
+    model = of_some_size(monkeypatch)
+    if oddity == "frozen":
+        next(model.parameters()).requires_grad_(False)
+    elif oddity == "double":
+        model.double()
+    elif oddity == "one core":
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    else:
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise BlockingIOError("too many processes")
+
+        monkeypatch.setattr(subprocess, "Popen", refuse)
+    with closing(make_gradients(TrainingConfig(), model, CPU)) as gradients:
         assert type(gradients) is Together
 
 
@@ -180,14 +209,23 @@ def test_a_helper_that_was_killed_is_said_in_one_line(make_training: Maker) -> N
 
 
 @helped
-def test_signals_for_the_whole_group_leave_the_helper_to_the_training(make_training: Maker) -> None:
+def test_signals_for_the_whole_group_leave_the_helper_to_the_training(
+    monkeypatch: pytest.MonkeyPatch, make_training: Maker
+) -> None:
     """Ctrl-C reaches both, and so does a service manager's SIGTERM: the training still takes and saves its step."""
     training = make_training("a")
     batch = first_batch(training)
-    with closing(Apart(training.config, training.model, 1)) as gradients:
-        gradients(batch, batch.n_tokens)  # it has begun to listen
+    started: list[int] = []
+
+    def interrupted(self: Helper, of: Any = Helper._start) -> None:
+        of(self)
         for number in (signal.SIGINT, signal.SIGTERM):
-            os.kill(gradients.helper_pid, number)
+            os.kill(self.pid, number)  # at once, while it still loads torch
+        started.append(self.pid)
+
+    monkeypatch.setattr(Helper, "_start", interrupted)
+    with closing(Apart(training.config, training.model, 1)) as gradients:
+        os.kill(started[0], signal.SIGINT)
         assert gradients(batch, batch.n_tokens).loss > 0
 
 
@@ -220,6 +258,32 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
     except OSError:
         return False
+
+
+@helped
+def test_a_helper_that_fails_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch, make_training: Maker) -> None:
+    training = make_training("a")
+    monkeypatch.setattr(TrainingConfig, "model_dump", lambda self, mode: {"steps": "many"})
+    with pytest.raises(RunError, match="half of every batch failed: ValidationError"):
+        Apart(training.config, training.model, 1)
+
+
+@helped
+def test_after_an_error_in_its_own_half_no_old_answer_is_taken_for_a_new_one(
+    monkeypatch: pytest.MonkeyPatch, make_training: Maker
+) -> None:
+    training = make_training("a")
+    batch = first_batch(training)
+    gradients = Apart(training.config, training.model, 1)
+
+    def full(*_: Any) -> Sums:
+        raise RunError("full")
+
+    with monkeypatch.context() as patched, pytest.raises(RunError, match="full"):
+        patched.setattr(Together, "__call__", full)
+        gradients(batch, batch.n_tokens)
+    with pytest.raises(RunError, match="has ended"):
+        gradients(batch, batch.n_tokens)
 
 
 def test_what_the_helper_can_not_do_it_says(make_training: Maker) -> None:

@@ -107,7 +107,7 @@ def train(
             if live_report:
                 page.begin()
                 watcher.event("report", path=str(page.path))
-            return _run(prepared, out, on, report, stop or Stop(), perf_counter() - started_at)
+            return _run(prepared, out, on, report, stop or Stop(), started_at)
 
 
 def _page(out: Path, watcher: Watcher, live: bool = False) -> LiveReport:
@@ -326,13 +326,11 @@ def _size_in_words(config: TransformerConfig) -> str:
     return next(known, f"{config.n_encoder_layers}+{config.n_decoder_layers} layers of {config.d_model}")
 
 
-def _run(
-    prepared: _Prepared, out: Path, device: torch.device, report: Report, stop: Stop, spent_seconds: float
-) -> Path:
+def _run(prepared: _Prepared, out: Path, device: torch.device, report: Report, stop: Stop, started_at: float) -> Path:
     with closing(_set_up(prepared, out, device)) as training:
         check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
         with stop:
-            progress = fit(training, report, stop, spent_seconds)
+            progress = fit(training, report, stop, perf_counter() - started_at)
         facts = finish(training, prepared.recipe, prepared.tokenizers, prepared.spoken, progress, out / "model")
     report("finished", flush=True, path=str(out), elapsed_seconds=progress.elapsed_seconds, **facts)
     return out / "model"

@@ -1,9 +1,9 @@
-"""What a batch says of the weights: forward and backward, by all threads together or by two halves of them apart."""
+"""What a batch says of the weights: forward and backward, by all threads together or by two processes apart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -38,9 +38,9 @@ class Gradients(Protocol):
 def make_gradients(config: TrainingConfig, model: Transformer, device: torch.device) -> Gradients:
     """The quickest way for this model and this machine."""
     n_threads = torch.get_num_threads()
-    worth_it = model.n_parameters >= APART_FROM
-    if device.type == "cpu" and worth_it and n_threads % 2 == 0 and can_help():
-        return Apart(config, model, n_threads // 2)
+    if device.type == "cpu" and model.n_parameters >= APART_FROM and can_help(model, n_threads):
+        with suppress(OSError):  # no process may be started here
+            return Apart(config, model, n_threads // 2)
     return Together(config, model, make_objective(config), device)
 
 
@@ -78,9 +78,13 @@ class Apart:
             return self._own(batch, n_tokens)
         mine, theirs = (_every_second(batch, first, self._model.pad_id) for first in range(2))
         self._helper.ask(theirs, n_tokens, seed=int(torch.randint(2**62, ())))
-        with _threads(self._n_threads_each):
-            own = self._own(mine, n_tokens)
-        other = self._helper.answer()
+        try:
+            with _threads(self._n_threads_each):
+                own = self._own(mine, n_tokens)
+            other = self._helper.answer()
+        except BaseException:
+            self.close()  # what it still has to say would be taken for the answer to the next batch
+            raise
         return Sums(own.loss + other["loss"], own.nll + other["nll"])
 
     def close(self) -> None:

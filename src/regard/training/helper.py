@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import signal
 import socket
 import struct
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -24,40 +26,45 @@ from regard.training.config import TrainingConfig
 
 _ALIGNED = 16  # floats: a cache line
 _LENGTH = struct.Struct("!Q")
-_WITHOUT = "OMP_NUM_THREADS=1 does without it"
-_RUN = "from regard.training.helping import main; main()"
+_SECONDS_TO_END = 5
 
 
-def can_help() -> bool:
-    """Where the system has what it takes."""
-    return hasattr(os, "memfd_create") and bool(sys.executable)
+def can_help(model: Transformer, n_threads: int) -> bool:
+    """Where the system has what it takes, two halves of the threads a core each, and the model nothing odd."""
+    if not hasattr(os, "memfd_create") or not sys.executable or n_threads % 2:
+        return False
+    known = any(kind is type(model) for kind, _ in MODELS.values())
+    plain = all(one.dtype == torch.float32 and one.requires_grad for one in model.parameters())
+    return known and plain and len(os.sched_getaffinity(0)) >= n_threads
 
 
 class Helper:
-    """The process, seen from the training: it is asked, and answers."""
+    """The process, seen from the training: it is asked, and answers. An OSError where it can not be started."""
 
     def __init__(self, config: TrainingConfig, model: Transformer, n_threads: int) -> None:
-        self._parameters: list[Tensor] = [one for one in model.parameters() if one.requires_grad]
+        self._parameters: list[Tensor] = list(model.parameters())
+        self._start()
         try:
-            self._start()
-        except OSError as error:
-            raise RunError(f"no process could be started for half of every batch: {error}", hint=_WITHOUT) from error
-        self._send(json.dumps(_described(config, model, n_threads)).encode())
+            self._send(json.dumps(_described(config, model, n_threads)).encode())
+            self._told()  # that it is ready
+        except BaseException:
+            self.close()
+            raise
 
     def _start(self) -> None:
         memory = os.memfd_create("regard-gradients")
+        # Ctrl-C, or a service manager's SIGTERM, reaches both: the training saves, and then closes the socket
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             os.truncate(memory, n_bytes(self._parameters))
             self._weights, self._gradients = shared(memory, self._parameters)
             self._socket, theirs = socket.socketpair()
-            with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _RUN, str(theirs.fileno()), str(memory)],
-                    pass_fds=(theirs.fileno(), memory),
-                    stdin=subprocess.DEVNULL,
-                    env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-                )
+            with theirs, ExitStack() as undo:
+                undo.push(self._socket)
+                self._process = _run(theirs.fileno(), memory)
+                undo.pop_all()
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(memory)
 
     @property
@@ -75,15 +82,7 @@ class Helper:
 
     def answer(self) -> dict[str, float]:
         """What it found: the sums, and every parameter's gradient, which is added to its own."""
-        try:
-            found = receive(self._socket)
-        except OSError as error:
-            raise self._gone() from error
-        if found is None:
-            raise self._gone()
-        told: dict[str, Any] = json.loads(found)
-        if "message" in told:
-            raise RunError(told["message"], hint=told["hint"])
+        told = self._told()
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             if parameter.grad is not None:
                 parameter.grad.add_(gradient)
@@ -101,14 +100,39 @@ class Helper:
         except OSError as error:
             raise self._gone() from error
 
+    def _told(self) -> dict[str, Any]:
+        try:
+            found = receive(self._socket)
+        except OSError as error:
+            raise self._gone() from error
+        if found is None:
+            raise self._gone()
+        told: dict[str, Any] = json.loads(found)
+        if "message" in told:
+            raise RunError(told["message"], hint=told["hint"])
+        return told
+
     def _gone(self) -> RunError:
-        self._process.kill()  # should it only have closed its socket
-        code = self._process.wait()
+        try:
+            code = self._process.wait(timeout=_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return RunError(
             f"the process that takes half of every batch has ended ({how})",
-            hint=f"was there too little memory? The same command goes on from the last checkpoint; {_WITHOUT}",
+            hint="was there too little memory? The same command goes on from the last checkpoint",
         )
+
+
+def _run(*inherited: int) -> subprocess.Popen[bytes]:
+    """The helper's own side (helping.py), with the same modules to be found, and these file descriptors."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", "from regard.training.helping import main; main()", *map(str, inherited)],
+        pass_fds=inherited,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(one for one in sys.path if isinstance(one, str))},
+    )
 
 
 def _described(config: TrainingConfig, model: Transformer, n_threads: int) -> dict[str, Any]:

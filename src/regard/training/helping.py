@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import signal
 import socket
 import sys
 from math import prod
@@ -23,19 +21,17 @@ from regard.training.gradients import Gradients, Together
 from regard.training.helper import receive, send, shared
 from regard.training.objectives import make_objective
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-
 
 def main() -> None:
     """Two file descriptors as arguments: the socket's and the memory's."""
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, signal.SIG_IGN)  # the training saves first, and then closes the socket
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # where it is killed, the helper does not outlive it
     with socket.socket(fileno=int(sys.argv[1])) as training:
         try:
             _serve(training, int(sys.argv[2]))
-        except OSError:
+        except ConnectionError:
             return  # the training has ended
+        except Exception as error:
+            words = f"the process that takes half of every batch failed: {type(error).__name__}: {error}"
+            _say(training, {"message": words, "hint": None})
 
 
 def _serve(training: socket.socket, memory: int) -> None:
@@ -49,15 +45,20 @@ def _serve(training: socket.socket, memory: int) -> None:
     model_type, config_type = MODELS[told["architecture"]]
     shape = config_type.model_validate(told["model"])
     model = model_type(shape, told["n_src_symbols"], told["n_tgt_symbols"], told["pad_id"]).train()
-    parameters: list[Tensor] = [one for one in model.parameters() if one.requires_grad]
+    parameters: list[Tensor] = list(model.parameters())
     for parameter, weight, gradient in zip(parameters, *shared(memory, parameters), strict=True):
         parameter.data, parameter.grad = weight, gradient
     gradients = Together(config, model, make_objective(config), torch.device("cpu"))
+    _say(training, {})  # ready
     while (asked := receive(training)) is not None:
         ids = receive(training)
         if ids is None:
             return
-        send(training, json.dumps(answer(json.loads(asked), ids, model, gradients)).encode())
+        _say(training, answer(json.loads(asked), ids, model, gradients))
+
+
+def _say(to: socket.socket, words: dict[str, Any]) -> None:
+    send(to, json.dumps(words).encode())
 
 
 def answer(asked: dict[str, Any], ids: bytes, model: Transformer, gradients: Gradients) -> dict[str, Any]:
