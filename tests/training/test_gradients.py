@@ -264,8 +264,9 @@ def _runs(pid: int) -> bool:
 def test_a_helper_that_fails_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch, make_training: Maker) -> None:
     training = make_training("a")
     monkeypatch.setattr(TrainingConfig, "model_dump", lambda self, mode: {"steps": "many"})
-    with pytest.raises(RunError, match="half of every batch failed: ValidationError"):
+    with pytest.raises(RunError, match="half of every batch failed: ValidationError") as error:
         Apart(training.config, training.model, 1)
+    assert "\n" not in str(error.value)
 
 
 @helped

@@ -30,7 +30,8 @@ def main() -> None:
         except ConnectionError:
             return  # the training has ended
         except Exception as error:
-            words = f"the process that takes half of every batch failed: {type(error).__name__}: {error}"
+            why = " ".join(str(error).split())  # in one line
+            words = f"the process that takes half of every batch failed: {type(error).__name__}: {why}"
             _say(training, {"message": words, "hint": None})
 
 
