@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,11 @@ included.
 """
 
 
-def train_command(data: Path, languages: list[str], out: Path, settings: list[str]) -> list[str]:
+def train_command(
+    data: Path, languages: list[str], out: Path, settings: list[str], program: Sequence[str] = ("-m", "regard")
+) -> list[str]:
     """As a person would type it."""
-    command = [sys.executable, "-m", "regard", "train", "--out", str(out)]
+    command = [sys.executable, *program, "train", "--out", str(out)]
     for option, name in (("", "train"), ("valid-", "val")):
         for side, language in zip(("source", "target"), languages, strict=True):
             command += [f"--{option}{side}", str(data / f"{name}.{language}")]

@@ -37,10 +37,27 @@ def test_what_is_shown_is_plain_where_there_is_no_terminal() -> None:
         for done in (1, 2, 3):
             display.progress("encoding [the] pairs", done, 3)
         for step in (1, 2, 3):
-            display.event("step", step=step, steps=3, nll=1.0, loss=2.0, tokens_per_second=1000.0, rate=0.1)
+            display.event("step", step=step, steps=3, nll=1.0, loss=2.0, tokens_per_second=1000.0, elapsed_seconds=1.0)
         display.event("something-new", whatever=1)
         display.event("warning", message="[bold]slow[/bold]")
     lines = stream.getvalue().splitlines()
     assert lines[0] == "encoding [the] pairs …"  # once for a stage, and brackets are no markup
     assert lines[1].startswith("step 1/3  loss 2.000  perplexity 2.72  1,000 tokens/s")
     assert lines[2:] == ["warning: [bold]slow[/bold]"]  # the next step's line waits for ten seconds
+
+
+def test_what_is_left_is_never_more_than_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1000, 20))
+    monkeypatch.setattr("regard.cli.display.perf_counter", lambda: float(next(clock)))
+    stream = io.StringIO()
+    plan = {"n_blank": 0, "n_too_long": 0, "n_pairs": 9, "n_validation": 1, "n_parameters": 5, "preset": "tiny",
+            "vocabulary": 9, "steps": 1000, "steps_an_epoch": 3, "seconds_a_step": 1.0, "device": "cpu"}  # fmt: skip
+    with TrainingDisplay(stream) as display:
+        display.event("plan", **plan, precision="bfloat16", budget_seconds=120.0)
+        for step in (1, 2, 3):
+            display.event("step", step=step, steps=1000, nll=1.0, loss=2.0, tokens_per_second=1.0,
+                          elapsed_seconds=20.0 * step)  # fmt: skip
+    said = stream.getvalue()
+    assert "on the cpu in bfloat16: about 17 min" in said
+    assert said.splitlines()[-2].endswith("80 s left")
+    assert said.splitlines()[-1].endswith("60 s left")

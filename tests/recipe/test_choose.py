@@ -14,8 +14,8 @@ ORDER = list(PRESETS)
 
 
 def test_more_text_never_gets_a_smaller_model() -> None:
-    for budget in (None, 60.0, 3600.0, 86_400.0):
-        chosen = [ORDER.index(choose_shape(size, budget)["model"]["preset"]) for size in SIZES]
+    for n_tiny_steps in (None, 0.0, 3000.0, 1e6):
+        chosen = [ORDER.index(choose_shape(size, n_tiny_steps)["model"]["preset"]) for size in SIZES]
         assert chosen == sorted(chosen)
     assert choose_shape(2, None)["model"]["preset"] == "tiny"
     assert choose_shape(5_000_000, None)["model"]["preset"] == "base"
@@ -23,7 +23,7 @@ def test_more_text_never_gets_a_smaller_model() -> None:
 
 def test_more_time_never_gets_a_smaller_model() -> None:
     for size in SIZES:
-        chosen = [ORDER.index(choose_shape(size, budget)["model"]["preset"]) for budget in (10.0, 1700.0, 1e4, 1e6)]
+        chosen = [ORDER.index(choose_shape(size, steps)["model"]["preset"]) for steps in (0.0, 100.0, 1e4, 1e6)]
         assert chosen == sorted(chosen)
 
 
@@ -47,17 +47,24 @@ def test_the_time_that_is_left_decides_the_steps() -> None:
 
 
 def test_a_text_that_is_read_more_often_gets_more_dropout() -> None:
-    found = [choose_length(10_000, 100, 0.1, left)["model"]["dropout"] for left in (1.0, 80.0, 160.0, 800.0, 1e4)]
-    assert found == [0.1, 0.1, 0.16, 0.3, 0.3]
+    found = [
+        choose_length(10_000, 100, 0.1, left)["model"]["dropout"] for left in (20.0, 40.0, 80.0, 160.0, 800.0, 1e4)
+    ]
+    assert found == [0.0, 0.04, 0.1, 0.16, 0.3, 0.3]
+
+
+def test_a_text_that_is_read_less_often_keeps_a_high_rate_for_longer() -> None:
+    found = [choose_length(10_000, 100, 0.1, left)["training"]["cooldown"] for left in (20.0, 120.0, 130.0, 1e4)]
+    assert found == [0.3, 0.3, 0.6, 0.6]
 
 
 def test_a_budget_comes_before_the_steps_of_a_recipe() -> None:
-    timed = {"budget_seconds": 60.0, "steps": 9000, "rate": 0.1}
-    assert by_the_clock({"training": timed, "seed": 1}) == {
-        "training": {"budget_seconds": 60.0, "rate": 0.1}, "seed": 1
-    }  # fmt: skip
-    for left_alone in ({"training": {"steps": 9000}}, {}, {"training": 3}):
-        assert by_the_clock(left_alone) == left_alone
+    timed = {"budget_seconds": 60.0, "steps": 9000, "warmup": 400, "save_every": 500, "rate": 0.1}
+    stays = {"training": {"budget_seconds": 60.0, "rate": 0.1}, "seed": 1}
+    assert by_the_clock({"training": timed, "seed": 1}) == (stays, ["steps", "warmup", "save_every"])
+    own_warmup = {"training": {"budget_seconds": 60.0, "warmup": 7}}
+    for left_alone in ({"training": {"steps": 9000}}, {}, {"training": 3}, own_warmup):
+        assert by_the_clock(left_alone) == (left_alone, [])
 
 
 def test_the_best_checkpoints_are_saved_as_often_as_they_are_validated() -> None:
@@ -87,7 +94,7 @@ def test_steps_that_were_asked_for_decide_warm_up_and_saves() -> None:
 @pytest.mark.parametrize("budget", [None, 5.0, 1200.0])
 def test_whatever_is_chosen_is_a_valid_recipe(size: int, budget: float | None) -> None:
     raw: dict[str, Any] = {"data": {"train": [{"tsv": "x"}]}}
-    shape = choose_shape(size, budget)
+    shape = choose_shape(size, None if budget is None else budget / 0.2)
     batch = choose_batch(20 * size, PRESETS[shape["model"]["preset"]].d_model, budget)
     training = Recipe.build(merge(raw, shape, batch, choose_length(size, size // 50 + 1, 0.2, budget))).training
     assert training.warmup < training.steps

@@ -174,7 +174,7 @@ def test_a_finished_run_stays_as_it_is(inline: Any, text: Any, arguments: Argume
 
     changed = inline(*command, "--set", "model.dropout=0.3")
     assert changed.returncode == 2
-    assert changed.stderr.startswith("error: run was begun with another recipe: model.dropout was 0.1 and is 0.3; hint")
+    assert changed.stderr.startswith("error: run was begun with another recipe: model.dropout was 0.0 and is 0.3; hint")
 
 
 def test_edited_text_is_refused_when_a_run_goes_on(

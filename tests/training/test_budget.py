@@ -8,7 +8,7 @@ import pytest
 
 from regard.errors import TrainingStopped
 from regard.training import Progress, Stop, Training, fit, loop
-from regard.training.loop import BUDGET_RESERVE_SECONDS, ENOUGH_STEPS
+from regard.training.loop import BUDGET_RESERVE_SECONDS, ENOUGH_STEPS, VALIDATIONS_AT_THE_END
 
 Maker = Callable[..., Training]
 
@@ -170,3 +170,16 @@ def test_a_machine_that_becomes_slow_in_the_fall_still_ends_in_time_and_at_a_low
     assert max(before - after for before, after in pairwise(rates[250:])) < 0.0005  # no jump down
     assert rates[250:] == sorted(rates[250:], reverse=True)
     assert not [one for one in seen if one[0] == "warning"]
+
+
+def test_time_is_kept_for_the_validations_at_the_end(
+    make_training: Maker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(*args: Any, of: Any = loop.validate_all, **more: Any) -> Any:
+        clock.now += 3.0
+        return of(*args, **more)
+
+    monkeypatch.setattr(loop, "validate_all", slowly)
+    train(budgeted(make_training, steps=100, seconds=100, validate_every=20))
+    still_to_come = 3.0 * (VALIDATIONS_AT_THE_END - 1)  # the loop's own is done
+    assert 100 - BUDGET_RESERVE_SECONDS - still_to_come - 5 <= clock.now - 1000 <= 100 - still_to_come

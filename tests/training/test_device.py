@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from regard.errors import RecipeError
-from regard.training import Stop, Training, check_precision, choose_device, fit
+from regard.training import Stop, Training, check_precision, choose_device, fit, has_fast_bfloat16
 
 Maker = Callable[..., Training]
 CPU = torch.device("cpu")
-FAST_HERE = bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+FAST_HERE = has_fast_bfloat16(CPU)
 
 
 def test_the_fastest_that_is_there_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

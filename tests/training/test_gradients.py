@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from torch import Tensor
 from regard.data import Batch, Cursor, updates
 from regard.errors import RunError
 from regard.models import Transformer, TransformerConfig
-from regard.training import Training, TrainingConfig
+from regard.training import Training, TrainingConfig, helper
 from regard.training.gradients import APART_FROM, Apart, Gradients, Sums, Together, make_gradients
 from regard.training.helper import Helper
 from regard.training.helping import answer
@@ -79,6 +80,21 @@ def test_the_other_half_has_the_same_model_of_every_kind(shape: dict[str, str]) 
     assert halves[:2] == pytest.approx(whole[:2], rel=1e-5)
     for one, other in zip(whole[2], halves[2], strict=True):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-6)
+
+
+@helped
+def test_two_halves_in_bfloat16_find_the_gradient_of_the_whole(make_training: Maker) -> None:
+    training = make_training("a", precision="bfloat16")
+    batch, model = first_batch(training), training.model
+    exact = Together(TrainingConfig(), model, make_objective(training.config), CPU)
+    with closing(Apart(training.config, model, 1)) as halves:
+        loss, _, gradients = found_by(exact, model, batch)
+        loss_apart, _, apart = found_by(halves, model, batch)
+    assert loss_apart == pytest.approx(loss, rel=0.01)
+    assert loss_apart != pytest.approx(loss, rel=1e-6)  # both halves were of another precision
+    whole, found = (torch.cat([one.flatten() for one in several]) for several in (gradients, apart))
+    assert torch.cosine_similarity(whole, found, dim=0) > 0.99
+    assert all(one.dtype == torch.float32 for one in apart)
 
 
 @helped
@@ -325,3 +341,11 @@ def test_too_little_memory_is_said_in_one_line(failing: Callable[[RuntimeError],
 def test_another_error_of_torch_is_not_taken_for_too_little_memory(failing: Callable[[RuntimeError], None]) -> None:
     with pytest.raises(RuntimeError, match="mat1"):
         failing(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+
+
+@helped
+def test_the_other_half_multiplies_as_the_training_does(make_training: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = make_training("a")
+    monkeypatch.setattr(helper, "MATMUL", SimpleNamespace(fp32_precision="by hand"))
+    with pytest.raises(RunError, match=r"failed: RuntimeError: .*by hand"):
+        Apart(training.config, training.model, 1)

@@ -9,6 +9,10 @@ from typing import Any, NoReturn
 # Threads that wait for each other should soon sleep, not spin on: an idle machine gains a little, a busy one trains
 # several times faster. GNU OpenMP reads this when torch is loaded, so it is said before anything is.
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+# oneDNN, and torch above it, keep a thousand kernels each, one for every shape of a product: a gigabyte for shapes that
+# hardly come again.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+os.environ.setdefault("LRU_CACHE_CAPACITY", "64")
 
 
 def main() -> None:

@@ -37,6 +37,7 @@ class TrainingDisplay(Watcher):
         self._said_at = float("-inf")
         self._first: tuple[int, float] | None = None  # step and time when this process began
         self._speed = 0.0  # target tokens a second, smoothed
+        self._budget_seconds: float | None = None
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -76,6 +77,7 @@ class TrainingDisplay(Watcher):
                 self.say(f"{finding['severity']}: {finding['message']}")
 
     def _on_plan(self, **plan: Any) -> None:
+        self._budget_seconds = plan["budget_seconds"]
         left_out = plan["n_blank"] + plan["n_too_long"]
         self.say(
             f"text      {plan['n_pairs']:,} pairs to learn from, {plan['n_validation']:,} to validate on"
@@ -84,9 +86,10 @@ class TrainingDisplay(Watcher):
         millions = plan["n_parameters"] / 1e6
         self.say(f"model     {plan['preset']}, {millions:.1f}M parameters, vocabulary {plan['vocabulary']:,}")
         epochs = plan["steps"] / plan["steps_an_epoch"]
+        precision = " in bfloat16" if plan["precision"] == "bfloat16" else ""
         self.say(
             f"training  {plan['steps']:,} steps ({epochs:.1f} epochs) of {plan['seconds_a_step']:.2f} s on the "
-            f"{plan['device']}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
+            f"{plan['device']}{precision}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
         )
 
     def _on_report(self, path: str, **_: Any) -> None:
@@ -104,7 +107,9 @@ class TrainingDisplay(Watcher):
     def _on_warning(self, message: str, **_: Any) -> None:
         self.say(f"warning: {message}")
 
-    def _on_step(self, step: int, steps: int, nll: float, loss: float, tokens_per_second: float, **_: Any) -> None:
+    def _on_step(
+        self, step: int, steps: int, nll: float, loss: float, tokens_per_second: float, elapsed_seconds: float, **_: Any
+    ) -> None:
         now = perf_counter()
         if self._first is None:
             self._first = (step - 1, now)
@@ -113,7 +118,10 @@ class TrainingDisplay(Watcher):
             self._replace_task("training", steps)
         self._speed += 0.05 * (tokens_per_second - self._speed)
         taken = step - self._first[0]
-        eta = duration((now - self._first[1]) / taken * (steps - step)) if taken > 1 else "…"
+        left = (now - self._first[1]) / taken * (steps - step)
+        if self._budget_seconds is not None:  # the steps will yet be fitted to it
+            left = min(left, max(0.0, self._budget_seconds - elapsed_seconds))
+        eta = duration(left) if taken > 1 else "…"
         numbers = (
             f"step {step:,}/{steps:,}  loss {loss:.3f}  perplexity {exp(min(nll, 20)):.2f}  {self._speed:,.0f} tokens/s"
         )

@@ -9,15 +9,17 @@ from regard.recipe.schema import Raw
 MAX_WARMUP = 4000  # the paper's
 SECONDS_BETWEEN_VALIDATIONS = 40
 FEWEST_STEPS = 20
+COUNTED_IN_STEPS = ("steps", "warmup", "save_every", "validate_every")
+SMALL_CORPUS, LARGE_CORPUS = 100_000, 1_000_000  # pairs
+STEPS_FOR_SMALL = 10_000  # of "tiny", in the time that there is; in that of 3,000, "tiny" learns more
 
 
-def choose_shape(n_pairs: int, budget_seconds: float | None) -> Raw:
-    """Which model."""
-    small_corpus = n_pairs < 100_000
-    if budget_seconds is not None:
-        preset = "tiny" if budget_seconds < 1800 or small_corpus else "small"
+def choose_shape(n_pairs: int, n_tiny_steps: float | None) -> Raw:
+    """Which model. With a budget, `n_tiny_steps` of the smallest fit into it: a larger one needs time to pay."""
+    if n_pairs < SMALL_CORPUS or (n_tiny_steps is not None and n_tiny_steps < STEPS_FOR_SMALL):
+        preset = "tiny"
     else:
-        preset = "tiny" if small_corpus else "small" if n_pairs < 1_000_000 else "base"
+        preset = "small" if n_pairs < LARGE_CORPUS or n_tiny_steps is not None else "base"
     return {"model": {"preset": preset, "norm": "pre"}}
 
 
@@ -38,12 +40,22 @@ def choose_batch(n_target_tokens: int, d_model: int, budget_seconds: float | Non
     return {"training": training}
 
 
-def by_the_clock(asked: Raw) -> Raw:
-    """With a budget the time says how many steps there are, whatever a recipe for another machine says."""
+def choose_precision(fast_bfloat16: bool) -> Raw:
+    """bfloat16 where the processor multiplies it: quicker, and a step teaches as much (docs/experiments.md)."""
+    return {"training": {"precision": "bfloat16" if fast_bfloat16 else "float32"}}
+
+
+def by_the_clock(asked: Raw) -> tuple[Raw, list[str]]:
+    """With a budget the time says how many steps there are, whatever a recipe for another time says.
+
+    What it counts in steps was meant for its own number of them, and is left out as well. Gives what stays, and the
+    names of what does not.
+    """
     training = asked.get("training")
-    if not isinstance(training, dict) or training.get("budget_seconds") is None:
-        return asked
-    return {**asked, "training": {name: value for name, value in training.items() if name != "steps"}}
+    if not isinstance(training, dict) or training.get("budget_seconds") is None or "steps" not in training:
+        return asked, []
+    left_out = [name for name in training if name in COUNTED_IN_STEPS]
+    return {**asked, "training": {name: training[name] for name in training if name not in left_out}}, left_out
 
 
 def choose_rhythm(asked: Raw) -> Raw:
@@ -73,12 +85,19 @@ def choose_length(
     else:
         epochs = max(5.0, min(60.0, 30 * (50_000 / n_pairs) ** 0.35))
         steps = max(FEWEST_STEPS, min(100_000, round(epochs * steps_an_epoch)))
-    return {"model": {"dropout": _dropout(steps / steps_an_epoch)}, "training": _every_part(steps, seconds_a_step)}
+    epochs = steps / steps_an_epoch
+    training = {"cooldown": _cooldown(epochs), **_every_part(steps, seconds_a_step)}
+    return {"model": {"dropout": _dropout(epochs)}, "training": training}
 
 
 def _dropout(epochs: float) -> float:
-    """The more often a sentence is seen, the more has to be hidden of it: 0.1 up to 8 passes, 0.3 from 80 on."""
-    return round(max(0.1, min(0.3, 0.1 + 0.06 * log2(max(1.0, epochs) / 8))), 2)
+    """The more often a sentence is seen, the more has to be hidden of it: nothing in 2 passes, 0.1 in 8, 0.3 in 80."""
+    return round(max(0.0, min(0.3, 0.1 + 0.06 * log2(max(1.0, epochs) / 8))), 2)
+
+
+def _cooldown(epochs: float) -> float:
+    """A high rate for longer where there is still much to learn: it gains up to 10 passes, and less with every pass."""
+    return 0.3 if epochs <= 12 else 0.6
 
 
 def _every_part(steps: int, seconds_a_step: float) -> Raw:

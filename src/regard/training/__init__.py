@@ -4,9 +4,10 @@ from regard.training.allocator import keep_freed_memory
 from regard.training.averaging import EMA, average
 from regard.training.checkpoints import Checkpoints
 from regard.training.config import TrainingConfig
-from regard.training.device import check_precision, choose_device
+from regard.training.device import check_precision, choose_device, has_fast_bfloat16
 from regard.training.journal import Journal, events
 from regard.training.loop import Progress, Report, Training, fit, set_up, time_steps
+from regard.training.products import quick_products
 from regard.training.schedule import noam
 from regard.training.stop import Stop
 from regard.training.validation import Validation, validate
@@ -26,8 +27,10 @@ __all__ = [
     "choose_device",
     "events",
     "fit",
+    "has_fast_bfloat16",
     "keep_freed_memory",
     "noam",
+    "quick_products",
     "set_up",
     "time_steps",
     "validate",

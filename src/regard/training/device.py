@@ -20,15 +20,16 @@ def choose_device(asked: str | None = None) -> torch.device:
     return torch.device(asked)
 
 
-def check_precision(precision: str, device: torch.device) -> None:
-    """bfloat16 only where the hardware multiplies it: elsewhere it is many times slower than float32."""
-    if precision == "float32":
-        return
+def has_fast_bfloat16(device: torch.device) -> bool:
+    """Does the hardware multiply it? Elsewhere it is many times slower than float32."""
     if device.type == "cuda":
-        fast = torch.cuda.is_bf16_supported(including_emulation=False)
-    elif device.type == "cpu":
-        fast = bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-    else:
-        fast = False
-    if not fast:
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type == "cpu":
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return False
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """bfloat16 only where it is fast."""
+    if precision == "bfloat16" and not has_fast_bfloat16(device):
         raise RecipeError(f"this {device.type} has no fast bfloat16", hint="set training.precision = 'float32'")

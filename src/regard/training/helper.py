@@ -23,6 +23,7 @@ from regard.data import Batch
 from regard.errors import RunError
 from regard.models import MODELS, Transformer
 from regard.training.config import TrainingConfig
+from regard.training.products import MATMUL
 
 _ALIGNED = 16  # floats: a cache line
 _LENGTH = struct.Struct("!Q")
@@ -146,6 +147,7 @@ def _described(config: TrainingConfig, model: Transformer, n_threads: int) -> di
         "pad_id": model.pad_id,
         "training": config.model_dump(mode="json"),
         "n_threads": n_threads,
+        "fp32_precision": MATMUL.fp32_precision,  # as quick_products has set it
     }
 
 

@@ -20,6 +20,7 @@ from regard.training.config import TrainingConfig
 from regard.training.gradients import Gradients, Together
 from regard.training.helper import receive, send, shared
 from regard.training.objectives import make_objective
+from regard.training.products import MATMUL
 
 
 def main() -> None:
@@ -42,6 +43,7 @@ def _serve(training: socket.socket, memory: int) -> None:
     told = json.loads(described)
     config = TrainingConfig.model_validate(told["training"])
     torch.set_num_threads(told["n_threads"])
+    MATMUL.fp32_precision = told["fp32_precision"]
     keep_freed_memory()
     model_type, config_type = MODELS[told["architecture"]]
     shape = config_type.model_validate(told["model"])

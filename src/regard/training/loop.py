@@ -24,7 +24,8 @@ from regard.training.schedule import rate
 from regard.training.stop import Stop
 from regard.training.validation import Translate, Validation, validate
 
-BUDGET_RESERVE_SECONDS = 5.0  # for the last save, the average, the length penalty and the model directory
+BUDGET_RESERVE_SECONDS = 5.0  # for the last save, the average and the model directory
+VALIDATIONS_AT_THE_END = 4  # one in the loop, one of the product, and the length penalty, which takes as long as two
 BUDGET_TOLERANCE = 1.05
 ENOUGH_STEPS = 8  # fewer do not tell how long one takes
 CLOSE_ENOUGH = 0.01  # of the run: not worth another end
@@ -51,6 +52,7 @@ class Progress:
     best_score: float | None = None  # lower is better
     refit_at: int = 0  # the step at which a budget moves the last one next
     n_worse: int = 0  # validations since the best one
+    validation_seconds: float = 0.0  # of the last one
     stopped_early: bool = False
 
     @property
@@ -218,7 +220,9 @@ def _validate_and_save(training: Training, progress: Progress, clock: _Clock, re
     config, score = training.config, None
     last = progress.step >= progress.steps
     if last or progress.step % config.validate_every == 0:
+        started_at = clock.elapsed_seconds()
         found = validate_all(training, averaged=True)
+        progress = replace(progress, validation_seconds=clock.elapsed_seconds() - started_at)
         score = found.score(config.best_by)
         if not isfinite(score):
             raise RunError(f"step {progress.step}: the validation's {config.best_by} is {score}", hint=_LOWER)
@@ -285,7 +289,7 @@ def _fit_to_budget(training: Training, progress: Progress, clock: _Clock, report
     # the steps are slower than somebody thought
     late = progress.step < progress.cooldown_from and trained > (1 - training.config.cooldown) * of
     if progress.step == progress.refit_at or (late and progress.step >= ENOUGH_STEPS):
-        left = budget - BUDGET_RESERVE_SECONDS - elapsed
+        left = budget - BUDGET_RESERVE_SECONDS - VALIDATIONS_AT_THE_END * progress.validation_seconds - elapsed
         n_left = max(1, int(left * progress.step / trained))
         falls_from = round((1 - training.config.cooldown) * (progress.step + n_left))
         if progress.step <= progress.cooldown_from < (1 - CLOSE_ENOUGH) * falls_from:
