@@ -75,7 +75,7 @@ LEVERS = {
         ["model.n_encoder_layers=2", "model.n_decoder_layers=2", "model.d_model=192", "model.d_ff=768"], 0.9
     ),
     "tiny (4+4, d_model 128)": Lever(["model.preset=tiny"]),
-    "small (3+3, d_model 256)": Lever(["model.preset=small", "training.rate=0.0025"], 0.4),
+    "small (3+3, d_model 256)": Lever(["model.preset=small", "training.rate=0.0025"], 0.45),
     "d_ff 512": Lever(["model.d_ff=512"], 0.9),
     "8 heads": Lever(["model.n_heads=8"], 0.93),
     "vocabulary 12,000": Lever(["text.vocabulary=12000"], 0.85),
@@ -84,7 +84,6 @@ LEVERS = {
     **{f"dropout {p}": Lever([f"model.dropout={p}"]) for p in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)},
     "R-Drop 1": Lever(["training.r_drop=1"], 0.55),
     "R-Drop 0.3": Lever(["training.r_drop=0.3"], 0.55),
-    "warm-up of 1%": Lever(["training.warmup=0.01"]),
     "smoothing 0.05": Lever(["training.smoothing=0.05"]),
     **{precision: Lever([f"training.precision={precision}"]) for precision in ("float32", "bfloat16")},
     "rate falls over all of it": Lever(["training.cooldown=1.0"]),
