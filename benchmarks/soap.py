@@ -25,7 +25,7 @@ STEPS_A_BASIS = 10  # it turns slowly, and finding it anew takes long
 class Soap(Adam):
     """Adam in the eigenbases of Σ GGᵀ and Σ GᵀG for matrices, plain Adam for embeddings and vectors."""
 
-    def __init__(self, model: nn.Module, momentum: float, **adam: Any) -> None:
+    def __init__(self, model: nn.Module, momentum: float, inside: torch.dtype, **adam: Any) -> None:
         joined, single = optimizers._matrices(model)
         turned = {id(one) for one in joined + single}
         groups = [[one for one in model.parameters() if (id(one) in turned) is which] for which in (True, False)]

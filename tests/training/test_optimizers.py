@@ -91,6 +91,22 @@ def test_a_step_is_the_one_that_the_formula_gives_queries_keys_and_values_apart(
     assert torch.allclose(inner, expected, atol=1e-6)
 
 
+def test_in_bfloat16_directions_are_nearly_the_same_and_what_is_kept_is_float32() -> None:
+    exact, rounded = make_model(), make_model()
+    for model, precision in ((exact, "float32"), (rounded, "bfloat16")):
+        optimizer = make_optimizer(MUON.model_copy(update={"precision": precision}), model)
+        with_gradients(model)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1
+        optimizer.step()
+        kept = [tensor for state in optimizer.state.values() for tensor in state.values()]
+        assert {one.dtype for one in [*model.parameters(), *kept]} == {torch.float32}
+    first, other = dict(make_model().named_parameters()), dict(exact.named_parameters())
+    for name, parameter in rounded.named_parameters():
+        moved, expected = (one.detach() - first[name].detach() for one in (parameter, other[name]))
+        assert float((moved - expected).norm() / expected.norm()) < 0.03, name
+
+
 def test_muon_lowers_the_loss(make_training: Maker) -> None:
     training = make_training("a", optimizer="muon", dropout=0.0)
     update, _ = next(updates(training.store, training.stream, Cursor()))

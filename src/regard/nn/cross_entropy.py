@@ -49,23 +49,34 @@ def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: fl
 def _scores(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> Scores:
     # asked here: inside `apply` gradients look switched off, and a parameter always says that it wants one
     learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
-    with torch.autocast(hidden.device.type, enabled=False):  # bfloat16 stays outside
-        return Scores(*_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, agreement, learns))  # type: ignore[no-untyped-call]
+    device = hidden.device.type
+    back = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    with torch.autocast(device, enabled=False):  # bfloat16 stays outside, but for the way back
+        return Scores(*_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, agreement, learns, back))  # type: ignore[no-untyped-call]
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     """Gradients are computed in the forward pass, chunk by chunk, so nothing is computed twice.
 
-    With p = softmax(z), d loss / d z = p − (1 − ε)·onehot − ε/V. The two constant parts never need a
-    (N, V) tensor: they reach hidden and weight as a row look-up and as a rank-one sum.
+    With p = softmax(z), d loss / d z = p − (1 − ε)·onehot − ε/V. The last part reaches hidden and weight as a rank-one
+    sum. The products that bring the rest there may be of a lower precision, `back`: the right symbol's share is taken
+    off before that, as little is left of a sure prediction.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float, learns: bool
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        agreement: float,
+        learns: bool,
+        back: torch.dtype,
     ) -> tuple[Tensor, ...]:
         (passes, n, _), v = hidden.shape, len(weight)
         hidden, weight = hidden.detach(), weight.detach()
+        weight_back = weight.to(back)
         mean_row = weight.mean(0)  # (D,)
         d_hidden, d_weight = (torch.empty_like(hidden), torch.zeros_like(weight)) if learns else (None, None)
         sums = hidden.new_zeros(3, dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
@@ -83,11 +94,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if apart is not None:
                 sums[0] += _disagreement_in_place(p, apart, agreement)
             if d_hidden is not None and d_weight is not None:
-                d_hidden[:, part] = torch.mm(p, weight).view(passes, -1, h.shape[1])
-                d_weight.addmm_(p.t(), h)
+                p.scatter_add_(1, y[:, None], p.new_full((len(y), 1), (smoothing - 1) / passes))
+                d_logits = p.to(back)
+                d_hidden[:, part] = torch.mm(d_logits, weight_back).view(passes, -1, h.shape[1])
+                _add_product(d_weight, d_logits.t(), h.to(back))
         if d_hidden is not None and d_weight is not None:
-            d_hidden.sub_(weight[targets], alpha=(1 - smoothing) / passes).sub_(mean_row, alpha=smoothing / passes)
-            d_weight.index_add_(0, targets, hidden.sum(0), alpha=(smoothing - 1) / passes)
+            d_hidden.sub_(mean_row, alpha=smoothing / passes)
             d_weight.sub_(hidden.sum((0, 1)), alpha=smoothing / v / passes)
             ctx.save_for_backward(d_hidden, d_weight)
         loss, nll, n_right = (sums[i].to(hidden.dtype) for i in range(3))
@@ -98,7 +110,15 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight = ctx.saved_tensors
-        return d_hidden * grad, d_weight * grad, None, None, None, None
+        return d_hidden * grad, d_weight * grad, None, None, None, None, None
+
+
+def _add_product(total: Tensor, one: Tensor, two: Tensor) -> None:
+    """The sum stays as exact as it is, whatever the product's precision."""
+    if one.dtype == total.dtype:
+        total.addmm_(one, two)
+    else:
+        total.add_(torch.mm(one, two))
 
 
 class _RowScores(NamedTuple):

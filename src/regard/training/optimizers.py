@@ -25,23 +25,24 @@ def make_optimizer(config: TrainingConfig, model: nn.Module) -> Optimizer:
     settings: dict[str, Any] = {"betas": (config.beta1, config.beta2), "eps": config.epsilon, "fused": True}
     if config.optimizer == "adam":
         return Adam(model.parameters(), lr=0.0, **settings)  # section 5.3
-    return Muon(model, momentum=config.momentum, **settings)
+    inside = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+    return Muon(model, momentum=config.momentum, inside=inside, **settings)
 
 
 class Muon(Adam):
     """Matrices inside the layers move along their momentum, made orthogonal; embeddings and vectors as Adam says.
 
     Momentum of a matrix has a few large singular values and many small ones; an orthogonal step lets it learn in all
-    directions alike (Jordan et al., 2024). Everything in float32: bfloat16 is slow on most CPUs.
+    directions alike (Jordan et al., 2024). That is found in the precision `inside`; all that is kept is float32.
     """
 
-    def __init__(self, model: nn.Module, momentum: float, **adam: Any) -> None:
+    def __init__(self, model: nn.Module, momentum: float, inside: torch.dtype, **adam: Any) -> None:
         joined, single = _matrices(model)
         apart = {id(one) for one in joined + single}
         rest = [one for one in model.parameters() if id(one) not in apart]
         groups = [{"params": joined, "n_parts": 3}, {"params": single, "n_parts": 1}, {"params": rest, "n_parts": 0}]
         super().__init__([group for group in groups if group["params"]], lr=0.0, **adam)
-        self._momentum = momentum
+        self._momentum, self._inside = momentum, inside
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -57,7 +58,7 @@ class Muon(Adam):
                         alike[what.shape].append((where, what, group["lr"]))
                     parameter.grad = None  # Adam has nothing to do here
         for shape, several in alike.items():
-            updates = orthogonal(torch.stack([what for _, what, _ in several]))
+            updates = orthogonal(torch.stack([what.to(self._inside) for _, what, _ in several]))
             size = _LIKE_ADAM * shape[1] ** 0.5
             for (matrix, _, rate), update in zip(several, updates, strict=True):
                 largest = torch.finfo(matrix.dtype).max  # of what torch multiplies by; such weights are never saved
