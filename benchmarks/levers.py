@@ -30,7 +30,7 @@ whole validation set; losses only compare where the vocabulary is the same. Seco
 and as noisy as the machine. What is not set is as a budget chose it then: dropout, the share of the steps over which
 the rate falls, and the precision.
 
-| date | text | lever | settings | dropout, fall, precision | steps, passes | s a step | loss, train / val | BLEU, chrF++ |
+| date | text | lever | settings | dropout, fall, precision | steps, passes | s/step | loss, train/val | BLEU, chrF++ |
 |---|---|---|---|---|---|---|---|---|
 """
 
