@@ -27,10 +27,10 @@ HEADING = """# What each lever does
 
 By `python benchmarks/levers.py`: one thread a run, one value changed at a time. Loss and BLEU (cased, beam 4) on the
 whole validation set; losses only compare where the vocabulary is the same. Seconds a step are the median of the run,
-and as noisy as the machine. In rows up to 2026-11-18 all but what a lever changes is float32, with a rate that falls
-over the last 60%; what is chosen since then may be bfloat16 and 30%.
+and as noisy as the machine. What is not set is as a budget chose it then: dropout, the share of the steps over which
+the rate falls, and the precision.
 
-| date | text | lever | settings | dropout | steps, passes | s a step | loss, training / validation | BLEU, chrF++ |
+| date | text | lever | settings | dropout, fall, precision | steps, passes | s/step | loss, train/val | BLEU, chrF++ |
 |---|---|---|---|---|---|---|---|---|
 """
 
@@ -112,12 +112,14 @@ def row_of(args: argparse.Namespace, name: str) -> str:
     seconds = statistics.median(event["n_tokens"] / event["tokens_per_second"] for event in steps)
     training = statistics.mean(event["nll"] for event in steps[-len(steps) // 10 :])
     validation = next(event["loss"] for event in reversed(events) if event["event"] == "validation")
+    schedule = recipe["training"]["schedule"]
+    fall = f"{recipe['training']['cooldown']:.0%}" if schedule == "cooldown" else schedule
     cells = [
         str(date.today()),
         f"{args.data.name} {args.languages[0]}→{args.languages[1]}",
         name,
         " ".join(f"`{one}`" for one in lever.of(args.work)[1:]),
-        f"{recipe['model']['dropout']}",
+        f"{recipe['model']['dropout']}, {fall}, {recipe['training']['precision']}",
         f"{len(steps):,}, {len(steps) / plan['steps_an_epoch']:.1f}",
         f"{seconds:.2f}",
         f"{training:.3f} / {validation:.3f}",

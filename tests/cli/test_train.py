@@ -46,18 +46,22 @@ def test_what_is_shown_is_plain_where_there_is_no_terminal() -> None:
     assert lines[2:] == ["warning: [bold]slow[/bold]"]  # the next step's line waits for ten seconds
 
 
-def test_what_is_left_is_never_more_than_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("resumed", [False, True])
+def test_what_is_left_is_never_more_than_the_budget(monkeypatch: pytest.MonkeyPatch, resumed: bool) -> None:
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr("regard.cli.display.perf_counter", lambda: float(next(clock)))
     stream = io.StringIO()
     plan = {"n_blank": 0, "n_too_long": 0, "n_pairs": 9, "n_validation": 1, "n_parameters": 5, "preset": "tiny",
             "vocabulary": 9, "steps": 1000, "steps_an_epoch": 3, "seconds_a_step": 1.0, "device": "cpu"}  # fmt: skip
     with TrainingDisplay(stream) as display:
-        display.event("plan", **plan, precision="bfloat16", budget_seconds=120.0)
+        if resumed:
+            display.event("resume", step=0, steps=1000, budget_seconds=120.0)
+        else:
+            display.event("plan", **plan, precision="bfloat16", budget_seconds=120.0)
         for step in (1, 2, 3):
             display.event("step", step=step, steps=1000, nll=1.0, loss=2.0, tokens_per_second=1.0,
                           elapsed_seconds=20.0 * step)  # fmt: skip
     said = stream.getvalue()
-    assert "on the cpu in bfloat16: about 17 min" in said
+    assert resumed or "on the cpu in bfloat16: about 17 min" in said
     assert said.splitlines()[-2].endswith("80 s left")
     assert said.splitlines()[-1].endswith("60 s left")

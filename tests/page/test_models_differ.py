@@ -1,6 +1,7 @@
 """Models that differ in size, engine or history: what was said or done for one is not said or done for another."""
 
 import re
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -113,9 +114,12 @@ def test_a_long_measurement_is_waited_for(visit: Visit, fake: Fake) -> None:
     matter = page.locator(".matter")
     button = page.get_by_role("button", name="Which heads matter?")
     button.click()
+    answered_at = []
     for _ in range(2):  # it asks again after every refusal
         with page.expect_response(re.compile("/v1/heads")):
             pass
+        answered_at.append(monotonic())
+    assert answered_at[1] - answered_at[0] > 0.5  # and not at once
     expect(matter).to_contain_text("Silencing one head after the other")
     fake.refusals.clear()
     expect(matter).to_contain_text("Over 100 sentences")

@@ -50,6 +50,17 @@ def test_bfloat16_is_refused_where_the_hardware_has_none(monkeypatch: pytest.Mon
     check_precision("float32", CPU)
 
 
+@pytest.mark.parametrize(("capability", "onednn"), [("AVX2", True), ("AVX512", False)])
+def test_bfloat16_is_refused_where_torch_does_not_use_what_the_hardware_has(
+    monkeypatch: pytest.MonkeyPatch, capability: str, onednn: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: onednn)
+    with pytest.raises(RecipeError, match="no fast bfloat16"):
+        check_precision("bfloat16", CPU)
+
+
 @pytest.mark.skipif(not FAST_HERE, reason="this processor does not multiply bfloat16")
 def test_bfloat16_is_allowed_where_the_hardware_has_it() -> None:
     check_precision("bfloat16", CPU)

@@ -98,7 +98,8 @@ class TrainingDisplay(Watcher):
     def _on_skipped(self, checkpoint: str, reason: str, **_: Any) -> None:
         self.say(f"skipped {checkpoint}: {reason}")
 
-    def _on_resume(self, step: int, steps: int, **_: Any) -> None:
+    def _on_resume(self, step: int, steps: int, budget_seconds: float | None, **_: Any) -> None:
+        self._budget_seconds = budget_seconds
         self.say(f"going on after step {step:,} of {steps:,}")
 
     def _on_refit(self, steps: int, was: int, **_: Any) -> None:

@@ -59,8 +59,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     """Gradients are computed in the forward pass, chunk by chunk, so nothing is computed twice.
 
     With p = softmax(z), d loss / d z = p − (1 − ε)·onehot − ε/V. The last part reaches hidden and weight as a rank-one
-    sum. The products that bring the rest there may be of a lower precision, `back`: the right symbol's share is taken
-    off before that, as little is left of a sure prediction.
+    sum. The products that bring the rest there may be of a lower precision, `back`. The right symbol's share is taken
+    off first: p − 1 of a sure prediction is small, and would be lost in a p that is rounded.
     """
 
     @staticmethod

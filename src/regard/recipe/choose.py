@@ -96,7 +96,7 @@ def _dropout(epochs: float) -> float:
 
 
 def _cooldown(epochs: float) -> float:
-    """A high rate for longer where there is still much to learn: it gains up to 10 passes, and less with every pass."""
+    """A high rate for longer where there is still much to learn: at 10 passes little of what it gains is left."""
     return 0.3 if epochs <= 12 else 0.6
 
 

@@ -30,6 +30,8 @@ from regard.training import (
     quick_products,
 )
 
+_ELSEWHERE = "go on where the run began, or train in another directory with --set training.precision=float32"
+
 
 def train(
     recipe: Recipe | Raw,
@@ -51,11 +53,10 @@ def train(
     started_at = perf_counter() - spent_seconds
     out, watcher = Path(out), watcher or Watcher()
     asked = recipe.asked() if isinstance(recipe, Recipe) else recipe
+    left_out: list[str] = []
     if choose:
-        asked, left_out = by_the_clock(merge(choose_rhythm(asked), asked))
-        if left_out:
-            message = f"with a budget the clock counts the steps: not as given are {', '.join(left_out)}"
-            watcher.event("warning", message=message)
+        asked, left_out = by_the_clock(asked)
+        asked = merge(choose_rhythm(asked), asked)
     on = choose_device(device)
     keep_freed_memory()
     with lock_directory(out), quick_products():
@@ -69,9 +70,12 @@ def train(
         early = Remembering(watcher)
         if stored is None:
             check_writable(out, 0)
+            if left_out:
+                words = f"with a budget the clock counts the steps; left out of the recipe: {', '.join(left_out)}"
+                early.event("warning", message=words)
             prepared = settle(asked, out, choose, on, early, started_at)
         else:
-            check_precision(stored.training.precision, on)  # the run may have come from another machine
+            check_precision(stored.training.precision, on, _ELSEWHERE)
             prepared = encode(stored, out, watcher)
         with Journal(out / "journal.jsonl") as journal, closing(_page(out, watcher, live_report)) as page:
 

@@ -24,12 +24,13 @@ def has_fast_bfloat16(device: torch.device) -> bool:
     """Does the hardware multiply it? Elsewhere it is many times slower than float32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if device.type == "cpu":
-        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    if device.type == "cpu" and torch.backends.mkldnn.is_available():
+        used = torch.backends.cpu.get_cpu_capability() == "AVX512"  # what the processor has may be switched off
+        return used and bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return False
 
 
-def check_precision(precision: str, device: torch.device) -> None:
+def check_precision(precision: str, device: torch.device, hint: str = "set training.precision = 'float32'") -> None:
     """bfloat16 only where it is fast."""
     if precision == "bfloat16" and not has_fast_bfloat16(device):
-        raise RecipeError(f"this {device.type} has no fast bfloat16", hint="set training.precision = 'float32'")
+        raise RecipeError(f"this {device.type} has no fast bfloat16", hint=hint)

@@ -25,7 +25,7 @@ from regard.training.stop import Stop
 from regard.training.validation import Translate, Validation, validate
 
 BUDGET_RESERVE_SECONDS = 5.0  # for the last save, the average and the model directory
-VALIDATIONS_AT_THE_END = 4  # one in the loop, one of the product, and the length penalty, which takes as long as two
+VALIDATIONS_AT_THE_END = 4  # in the loop, of the product, and the length penalty: as long as two where all is a CPU's
 BUDGET_TOLERANCE = 1.05
 ENOUGH_STEPS = 8  # fewer do not tell how long one takes
 CLOSE_ENOUGH = 0.01  # of the run: not worth another end
@@ -191,7 +191,8 @@ def _resume(training: Training, report: Report, spent_seconds: float) -> Progres
             prepared_seconds=spent_seconds,
         )
     progress = _restore(training, found)
-    report("resume", step=found.step, steps=progress.steps, flush=True)
+    budget = training.config.budget_seconds
+    report("resume", step=found.step, steps=progress.steps, budget_seconds=budget, flush=True)
     return progress
 
 
@@ -285,12 +286,12 @@ def _fit_to_budget(training: Training, progress: Progress, clock: _Clock, report
     if budget is None:
         return progress
     elapsed = clock.elapsed_seconds()
-    trained, of = elapsed - progress.prepared_seconds, budget - progress.prepared_seconds
+    reserved = BUDGET_RESERVE_SECONDS + VALIDATIONS_AT_THE_END * progress.validation_seconds
+    trained, of = elapsed - progress.prepared_seconds, budget - reserved - progress.prepared_seconds
     # the steps are slower than somebody thought
     late = progress.step < progress.cooldown_from and trained > (1 - training.config.cooldown) * of
     if progress.step == progress.refit_at or (late and progress.step >= ENOUGH_STEPS):
-        left = budget - BUDGET_RESERVE_SECONDS - VALIDATIONS_AT_THE_END * progress.validation_seconds - elapsed
-        n_left = max(1, int(left * progress.step / trained))
+        n_left = max(1, int((of - trained) * progress.step / trained))
         falls_from = round((1 - training.config.cooldown) * (progress.step + n_left))
         if progress.step <= progress.cooldown_from < (1 - CLOSE_ENOUGH) * falls_from:
             return _postpone(progress, n_left, falls_from, report)

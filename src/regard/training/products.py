@@ -5,7 +5,6 @@ twice as fast. torch turns to oneDNN when products may use bfloat16 inside; only
 have such a kernel, so that here they are of float32 all the same. That is asked, not believed.
 """
 
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,15 +21,16 @@ def quick_products() -> Iterator[bool]:
 
     What decides is the processor, not a measurement: a run that is resumed goes on with the same kernels.
     """
-    before = MATMUL.fp32_precision
-    if before == "none" and _mkl_is_slow():
-        MATMUL.fp32_precision = "bf16"
-        if not _exact():
-            MATMUL.fp32_precision = before
+    if MATMUL.fp32_precision != "none" or not _mkl_is_slow():
+        yield False
+        return
+    MATMUL.fp32_precision = "bf16"
     try:
-        yield MATMUL.fp32_precision != before
+        if not _exact():
+            MATMUL.fp32_precision = "none"
+        yield MATMUL.fp32_precision == "bf16"
     finally:
-        MATMUL.fp32_precision = before
+        MATMUL.fp32_precision = "none"
 
 
 def _mkl_is_slow() -> bool:
@@ -38,12 +38,12 @@ def _mkl_is_slow() -> bool:
 
 
 def _vendor() -> str:
-    """Who made the processor, as Linux tells it; elsewhere as Python does, in other words."""
+    """Who made the processor, as Linux tells it; nobody knows elsewhere."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("vendor_id"):
                 return line.partition(":")[2].strip()
-    return platform.processor()
+    return ""
 
 
 def _exact() -> bool:
