@@ -76,6 +76,7 @@ LEVERS = {
     ),
     "tiny (4+4, d_model 128)": Lever(["model.preset=tiny"]),
     "small (3+3, d_model 256)": Lever(["model.preset=small", "training.rate=0.0025"], 0.45),
+    "small, dropout 0.1": Lever(["model.preset=small", "training.rate=0.0025", "model.dropout=0.1"], 0.45),
     "d_ff 512": Lever(["model.d_ff=512"], 0.9),
     "8 heads": Lever(["model.n_heads=8"], 0.93),
     "vocabulary 12,000": Lever(["text.vocabulary=12000"], 0.85),
