@@ -186,3 +186,18 @@ def test_time_is_kept_for_the_validations_at_the_end(
     assert n_falling == pytest.approx(0.5 * len(rates), rel=0.1)  # as long a fall as without them
     still_to_come = 3.0 * (VALIDATIONS_AT_THE_END - 1)  # the loop's own is done
     assert 100 - BUDGET_RESERVE_SECONDS - still_to_come - 5 <= clock.now - 1000 <= 100 - still_to_come
+
+
+def test_one_slow_validation_does_not_take_the_time_from_the_training(
+    make_training: Maker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of a new model: it has not learned to end a sentence, and translates to the last symbol allowed."""
+
+    def slow_at_first(*args: Any, of: Any = loop.validate_all, **more: Any) -> Any:
+        clock.now += 20.0 if clock.now < 1040 else 1.0
+        return of(*args, **more)
+
+    monkeypatch.setattr(loop, "validate_all", slow_at_first)
+    progress, _ = train(budgeted(make_training, steps=100, seconds=100, validate_every=20))
+    assert progress.step >= 50  # of the 75 or so that fit
+    assert 70 <= clock.now - 1000 <= 100

@@ -57,7 +57,7 @@ class Audit:
         if found or self.n_lines >= _MANY:
             said.append(f"{self.n_lines:,} lines" + (f": {found}" if found else ""))
         if self.warnings and not self.list_warnings:
-            said.append("--warnings lists them")
+            said.append("--warnings lists the doubtful ones")
         others = [f"and {self.n_unlisted:,} others"] if self.n_unlisted else []
         return said + self.listed + others
 

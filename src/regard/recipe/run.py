@@ -92,7 +92,7 @@ def train(
             if live_report:
                 page.begin()
                 watcher.event("report", path=str(page.path))
-            return _run(prepared, out, on, report, stop or Stop(), started_at)
+            return _run(prepared, out, on, report, stop or Stop(), started_at, watcher)
 
 
 def _page(out: Path, watcher: Watcher, live: bool = False) -> LiveReport:
@@ -130,12 +130,21 @@ def _finished(out: Path, recipe: Recipe) -> LoadedModel | None:
     return loaded if loaded.facts.get("recipe") == recipe.digest() else None
 
 
-def _run(prepared: Prepared, out: Path, device: torch.device, report: Report, stop: Stop, started_at: float) -> Path:
+def _run(
+    prepared: Prepared,
+    out: Path,
+    device: torch.device,
+    report: Report,
+    stop: Stop,
+    started_at: float,
+    watcher: Watcher,
+) -> Path:
     with closing(set_up_run(prepared, out, device)) as training:
         check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
         with stop:
             progress = fit(training, report, stop, perf_counter() - started_at)
         trained_at = perf_counter()
+        watcher.progress("finishing the model", 0, None)
         facts = finish(training, prepared.recipe, prepared.tokenizers, prepared.spoken, progress, out / "model")
     elapsed_seconds = progress.elapsed_seconds + perf_counter() - trained_at
     report("finished", flush=True, path=str(out), elapsed_seconds=elapsed_seconds, **facts)

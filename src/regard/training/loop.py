@@ -26,6 +26,7 @@ from regard.training.validation import Translate, Validation, validate
 
 BUDGET_RESERVE_SECONDS = 5.0  # for the last save, the average and the model directory
 VALIDATIONS_AT_THE_END = 4  # in the loop, of the product, and the length penalty: as long as two where all is a CPU's
+MOST_FOR_VALIDATIONS = 1 / 6  # of a budget: a first one, of a model that can not stop yet, takes longer than the last
 BUDGET_TOLERANCE = 1.05
 ENOUGH_STEPS = 8  # fewer do not tell how long one takes
 CLOSE_ENOUGH = 0.01  # of the run: not worth another end
@@ -191,8 +192,7 @@ def _resume(training: Training, report: Report, spent_seconds: float) -> Progres
             prepared_seconds=spent_seconds,
         )
     progress = _restore(training, found)
-    budget = training.config.budget_seconds
-    report("resume", step=found.step, steps=progress.steps, budget_seconds=budget, flush=True)
+    report("resume", step=found.step, steps=progress.steps, budget_seconds=training.config.budget_seconds, flush=True)
     return progress
 
 
@@ -286,7 +286,8 @@ def _fit_to_budget(training: Training, progress: Progress, clock: _Clock, report
     if budget is None:
         return progress
     elapsed = clock.elapsed_seconds()
-    reserved = BUDGET_RESERVE_SECONDS + VALIDATIONS_AT_THE_END * progress.validation_seconds
+    validations = min(VALIDATIONS_AT_THE_END * progress.validation_seconds, MOST_FOR_VALIDATIONS * budget)
+    reserved = BUDGET_RESERVE_SECONDS + validations
     trained, of = elapsed - progress.prepared_seconds, budget - reserved - progress.prepared_seconds
     # the steps are slower than somebody thought
     late = progress.step < progress.cooldown_from and trained > (1 - training.config.cooldown) * of
