@@ -76,6 +76,12 @@ LEVERS = {
     ),
     "tiny (4+4, d_model 128)": Lever(["model.preset=tiny"]),
     "small (3+3, d_model 256)": Lever(["model.preset=small", "training.rate=0.0025"], 0.45),
+    **{
+        f"small, {precision}": Lever(
+            ["model.preset=small", "training.rate=0.0025", f"training.precision={precision}"], 0.45
+        )
+        for precision in ("float32", "bfloat16")
+    },
     "small, dropout 0.1": Lever(["model.preset=small", "training.rate=0.0025", "model.dropout=0.1"], 0.45),
     "d_ff 512": Lever(["model.d_ff=512"], 0.9),
     "8 heads": Lever(["model.n_heads=8"], 0.93),

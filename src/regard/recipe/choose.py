@@ -11,7 +11,7 @@ SECONDS_BETWEEN_VALIDATIONS = 40
 FEWEST_STEPS = 20
 COUNTED_IN_STEPS = ("steps", "warmup", "save_every", "validate_every")
 SMALL_CORPUS, LARGE_CORPUS = 100_000, 1_000_000  # pairs
-STEPS_FOR_SMALL = 8_000  # of "tiny", in the time that there is; in that of 3,000 "tiny" learns more, of 6,000 as much
+STEPS_FOR_SMALL = 8_000  # of "tiny", in the time there is: a guess; at 3,000 "tiny" learned more, at 6,000 as much
 
 
 def choose_shape(n_pairs: int, n_tiny_steps: float | None) -> Raw:
