@@ -122,7 +122,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     from regard.data import Batch
     from regard.models import Transformer, TransformerConfig
     from regard.training import TrainingConfig, keep_freed_memory
-    from regard.training.gradients import make_gradients
+    from regard.training.gradients.gradients import make_gradients
     from regard.training.loop import Training, take_step
     from regard.training.optimizers import make_optimizer
 

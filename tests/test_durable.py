@@ -13,6 +13,7 @@ import pytest
 
 from regard.durable import (
     Manifest,
+    atomic,
     check_writable,
     commit_directory,
     lock_directory,
@@ -20,11 +21,10 @@ from regard.durable import (
     remove_directory,
     verify_directory,
     write_file,
-    writing,
 )
 from regard.errors import RunError
 
-SOURCE = Path(writing.__file__).parents[2]
+SOURCE = Path(atomic.__file__).parents[2]
 
 
 def fill(content: str) -> Callable[[Path], None]:
@@ -62,7 +62,7 @@ def test_a_committed_directory_verifies_and_leaves_nothing_beside_it(good: Path)
 @pytest.mark.parametrize("at_once", [True, False], ids=["renameat2", "three-renames"])
 def test_a_directory_is_replaced_as_a_whole(good: Path, at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not at_once:
-        monkeypatch.setattr(writing, "_exchange_at_once", no_exchange)
+        monkeypatch.setattr(atomic, "_exchange_at_once", no_exchange)
     before = verify_directory(good)
     commit_directory(good, fill("new"))
     assert verify_directory(good) != before
@@ -76,7 +76,7 @@ def test_whichever_flush_fails_the_old_state_stays(
     good: Path, code: int, at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not at_once:
-        monkeypatch.setattr(writing, "_exchange_at_once", no_exchange)
+        monkeypatch.setattr(atomic, "_exchange_at_once", no_exchange)
     real, before = os.fsync, verify_directory(good)
     for failing in range(1, 50):
         calls = 0
@@ -265,9 +265,9 @@ SAVE = """
 import sys; sys.path.insert(0, sys.argv[1])
 import os
 from pathlib import Path
-from regard.durable import commit_directory, writing
+from regard.durable import atomic, commit_directory
 if sys.argv[3] == "three-renames":
-    writing._exchange_at_once = lambda one, other: False
+    atomic._exchange_at_once = lambda one, other: False
 def write(aside):
     (aside / "a.txt").write_text("new")
 os.access("/begin", 0)

@@ -19,7 +19,7 @@ from faults.lab import Figure, Lab, put, reseal
 from faults.saves import RUN, tensors_of
 from regard.artifact import load_model
 from regard.models import Transformer, TransformerConfig, named_weights
-from regard.recipe import read_recipe
+from regard.run import read_recipe
 from regard.training import Checkpoints
 
 WITHIN_SECONDS = 1.0

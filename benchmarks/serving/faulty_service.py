@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from time import sleep
 
-from regard.decoding.records import DecodingOptions
+from regard.decoding.options import DecodingOptions
 from regard.serve import Service, Settings, create_app, load_models, run
-from regard.serve.batcher import Translates
-from regard.serve.server import bind
+from regard.serve.batching.batcher import Translates
+from regard.serve.http.server import bind
 from regard.translator import Translation
 
 

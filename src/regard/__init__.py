@@ -11,14 +11,14 @@ __version__ = "0.1.0"
 # public name → the module it lives in
 _HOME = {
     "Lens": "lens",
-    "Recipe": "recipe",
+    "Recipe": "run",
     "RegardError": "errors",
     "Tokenizer": "text",
     "Translation": "translator",
     "Translator": "translator",
     "UserError": "errors",
     "load_model": "artifact",
-    "train": "recipe",
+    "train": "run",
 }
 
 __all__ = [

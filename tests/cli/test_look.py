@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from regard.cli.look import look
+from regard.cli.look.command import look
 from regard.errors import DataError, UserError
 from regard.lens import Lens
 

@@ -10,10 +10,10 @@ from threading import Thread
 import pytest
 import zstandard
 
-from regard.cli import stream
 from regard.cli.evaluate import check_destination
-from regard.cli.sink import File
-from regard.cli.stream import Job, Stream, _identity, jobs_of
+from regard.cli.translate import stream
+from regard.cli.translate.sink import File
+from regard.cli.translate.stream import Job, Stream, _identity, jobs_of
 from regard.durable import write_file
 from regard.errors import UserError
 from regard.text import ReadNotes

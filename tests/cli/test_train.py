@@ -7,7 +7,7 @@ import pytest
 from regard.cli.display import TrainingDisplay
 from regard.cli.train import parse_time
 from regard.errors import RecipeError
-from regard.report.words import duration
+from regard.report.wording import duration
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import torch
 import zstandard
 
 from regard.artifact import LoadedModel, save_model
-from regard.engines.convert import SUBDIRECTORY, convert
+from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert
 from regard.models import Transformer, TransformerConfig, named_weights
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 

@@ -8,9 +8,9 @@ import pytest
 from regard.cli.demo import _story
 from regard.demo import first_run as module
 from regard.demo.first_run import FirstRun, first_run, street_text
-from regard.demo.street import split
+from regard.demo.street.corpus import split
 from regard.errors import RunError, UserError
-from regard.recipe import Watcher
+from regard.run import Watcher
 
 
 class Steps(Watcher):

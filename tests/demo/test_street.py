@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from regard.demo.street import StreetCorpus, StreetPair, canonical, generate, realise, split, write
-from regard.demo.street_grammar import Action, Phrase, Sentence, State
-from regard.demo.street_meanings import draw
-from regard.demo.street_words import ADJECTIVE, ADJECTIVES, NOUN, NOUNS, SAYINGS, VERB, VERBS, suits
+from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, generate, realise, split, write
+from regard.demo.street.grammar import Action, Phrase, Sentence, State
+from regard.demo.street.meanings import draw
+from regard.demo.street.words import ADJECTIVE, ADJECTIVES, NOUN, NOUNS, SAYINGS, VERB, VERBS, suits
 
 # Nominative, accusative, plural: as a dictionary has them.
 NOUN_FORMS = """

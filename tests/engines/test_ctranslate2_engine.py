@@ -13,8 +13,8 @@ import torch
 
 from regard.artifact import LoadedModel
 from regard.decoding import DecodingOptions, Hypothesis, Sampling, gnmt
-from regard.engines.convert import convert
-from regard.engines.ctranslate2_engine import CTranslate2Engine
+from regard.engines.ctranslate2.convert import convert
+from regard.engines.ctranslate2.engine import CTranslate2Engine
 from regard.errors import ArtifactError, DataError, RecipeError
 from regard.models import Transformer, TransformerConfig
 from regard.nn import Trace
@@ -281,8 +281,8 @@ def test_no_torch_is_imported(directory: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from regard.decoding.records import DecodingOptions
-from regard.engines.ctranslate2_engine import CTranslate2Engine
+from regard.decoding.options import DecodingOptions
+from regard.engines.ctranslate2.engine import CTranslate2Engine
 engine = CTranslate2Engine(Path({str(directory)!r}), n_threads=1)
 assert engine.translate([[5, 6]], DecodingOptions(), with_attention=True)[0][0].ids
 engine.close()

@@ -17,7 +17,7 @@ from sacrebleu.tokenizers import tokenizer_ko_mecab
 from regard.errors import UserError
 from regard.evaluate import TOKENIZERS, score
 from regard.evaluate.measures import bleu_values, chrf_values, measures, ter_values
-from regard.evaluate.resampling import resampled_sums
+from regard.evaluate.significance import resampled_sums
 
 Corpus = tuple[list[str], list[list[str]]]
 
@@ -60,7 +60,7 @@ def test_resamples_are_those_of_sacrebleu_for_its_seed(corpus) -> None:
 def test_blocks_do_not_change_the_resamples(corpus, monkeypatch) -> None:
     statistics = measures(corpus[1]).bleu.measure(corpus[0]).statistics
     at_once = resampled_sums(statistics, 100, seed=1)
-    monkeypatch.setattr("regard.evaluate.resampling._MAX_CELLS", 1)
+    monkeypatch.setattr("regard.evaluate.significance._MAX_CELLS", 1)
     np.testing.assert_array_equal(at_once, resampled_sums(statistics, 100, seed=1))
 
 

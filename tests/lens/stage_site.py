@@ -10,9 +10,9 @@ from typing import Any
 
 from stage_fixture import Shape
 
-import regard.lens
+import regard
 
-STAGE = Path(regard.lens.__file__).parent / "stage"
+STAGE = Path(regard.__file__).parent / "web" / "stage"
 SHEETS = "".join(f'<link rel="stylesheet" href="/stage/{one.name}">' for one in sorted(STAGE.glob("*.css")))
 PAGE = f"""<!doctype html><html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <link rel="icon" href="data:,">{SHEETS}</head>

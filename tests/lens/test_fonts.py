@@ -9,8 +9,8 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from fontTools.ttLib.tables.otTables import PaintFormat
 from matplotlib import font_manager, get_data_path
 
-from regard.lens import fonts
-from regard.lens.fonts import BOX, OWN_FONT, Coverage, cover, visible
+from regard.lens.plots import fonts
+from regard.lens.plots.fonts import BOX, OWN_FONT, Coverage, cover, visible
 
 SCRIPTS = {
     "안녕하세요": ("Korean", "fonts-noto-cjk"),

@@ -12,7 +12,7 @@ from regard.data.batch import collate
 from regard.decoding import DecodingOptions
 from regard.errors import UserError
 from regard.lens import Head, HeadsTable, Interventions, Lens
-from regard.lens.altered import altered
+from regard.lens.ablate import altered
 from regard.lens.interventions import all_heads
 from regard.lens.search import find
 from regard.models import Transformer

@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.decoding import DecodingOptions
 from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
-from regard.lens.altered import ShuffledPositions, altered, shared_copy
+from regard.lens.ablate import ShuffledPositions, altered, shared_copy
 from regard.lens.interventions import all_heads
 from regard.lens.search import begin, find
 from regard.models import Transformer

@@ -14,14 +14,15 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from regard.errors import UserError
-from regard.lens import Head, Interventions, Look, pictures
-from regard.lens.canvas import DOTS_PER_INCH, Picture, shorten
+from regard.lens import Head, Interventions, Look
 from regard.lens.head_statistics import Statistics
 from regard.lens.heads import HeadRow, HeadsTable
 from regard.lens.interventions import ATTENTIONS, Attention
 from regard.lens.lens import Lens
-from regard.lens.maps import Caption, Map, draw_map, draw_wall
-from regard.lens.pictures import draw_head, draw_heads, draw_heads_table, draw_positions
+from regard.lens.plots import pictures
+from regard.lens.plots.canvas import DOTS_PER_INCH, Picture, shorten
+from regard.lens.plots.maps import Caption, Map, draw_map, draw_wall
+from regard.lens.plots.pictures import draw_head, draw_heads, draw_heads_table, draw_positions
 from regard.nn.positions import sinusoid
 
 
@@ -149,7 +150,7 @@ def test_the_files_are_what_they_say(look: Look, tmp_path: Path) -> None:
 
 
 def test_remarks_about_fonts_reach_the_picture(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.lens import fonts
+    from regard.lens.plots import fonts
 
     only_ours = {fonts.OWN_FONT: fonts._own_font()}
     monkeypatch.setattr(fonts, "_candidates", lambda: only_ours)
@@ -203,7 +204,7 @@ def test_without_matplotlib_it_says_what_to_install(look: Look, monkeypatch: pyt
 
 def test_no_window_system_and_no_global_state() -> None:
     program = (
-        "import sys, numpy as np\nfrom regard.lens.maps import Map, draw_map\n"
+        "import sys, numpy as np\nfrom regard.lens.plots.maps import Map, draw_map\n"
         "draw_map(Map('a', np.ones((1, 1))), ['a'], ['b'])\nassert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

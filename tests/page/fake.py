@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from .answers import Json, heads_answer, look_answer, model, story_answer, translate_answer
 
-STATIC = Path(str(files("regard"))) / "serve" / "static"
-STAGE = Path(str(files("regard"))) / "lens" / "stage"
+WEB = Path(str(files("regard"))) / "web"
 POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
@@ -120,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _file(self, path: str) -> None:
         name = path.removeprefix("/static/") if path != "/" else "index.html"
-        file = STAGE / name.removeprefix("stage/") if name.startswith("stage/") else STATIC / name
+        file = WEB / name
         if file.is_file():
             self._send(200, file.read_bytes(), KINDS[file.suffix])
         else:

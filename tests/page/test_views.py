@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from regard.serve.app import PAGE, STAGE
+from regard.serve.app import WEB
 
 from .conftest import Visit
 
@@ -207,5 +207,5 @@ def test_the_first_paint_is_quick_and_nothing_comes_from_outside(
 
 
 def test_the_page_brings_every_sheet_of_the_stage_in_the_order_of_a_saved_look() -> None:
-    named = re.findall(r'"(stage\w*\.css)"', (PAGE / "stage_module.js").read_text())
-    assert named == sorted(one.name for one in STAGE.glob("stage*.css"))
+    named = re.findall(r'"(stage\w*\.css)"', (WEB / "stage_module.js").read_text())
+    assert named == sorted(one.name for one in (WEB / "stage").glob("stage*.css"))

@@ -11,7 +11,7 @@ import pytest
 
 from regard.report import RunStory, read_run, report_page, summary
 from regard.report.chart import HEIGHT, Line, chart, scale, smooth, spread
-from regard.report.words import few_digits
+from regard.report.wording import few_digits
 
 from .conftest import finished, step, validation
 

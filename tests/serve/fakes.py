@@ -10,10 +10,10 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from regard.decoding.records import DecodingOptions
+from regard.decoding.options import DecodingOptions
 from regard.serve import Keys, ServedModel, Service, Settings, create_app
-from regard.serve.looking import load_lens
-from regard.serve.server import bind, server_of
+from regard.serve.http.server import bind, server_of
+from regard.serve.inside.look_service import load_lens
 from regard.translator import Token, Translation
 
 KEY = "a-key-of-some-length"

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
 
 from starlette.testclient import TestClient
 
 from regard.artifact import Description
-from regard.decoding.records import DecodingOptions
-from regard.demo.street import generate
+from regard.decoding.options import DecodingOptions
 from regard.serve import Keys, ServedModel, Service, Settings, create_app
-from regard.text.profile import make_profile
 from regard.translator import Translation
+
+from ..text.street_profiles import profiles
 
 
 def mirrored(text: str) -> str:
@@ -38,13 +37,6 @@ class Mirror:
         alignment = tuple((n_words - 1 - place, place) for place in range(n_words)) if details else ()
         others = tuple(Translation(f"{mirrored(line)} {number}") for number in range(2, n_best + 1))
         return Translation(self.front + mirrored(line), alignment=alignment, alternatives=others)
-
-
-@cache
-def profiles() -> dict[str, str]:
-    pairs = generate(300, 1)
-    made = {"en": make_profile(one.source for one in pairs), "de": make_profile(one.target for one in pairs)}
-    return {code: profile for code, profile in made.items() if profile is not None}
 
 
 def served(name: str, source: str | None, *targets: str, translator: Mirror | None = None) -> ServedModel:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from time import sleep
 
-from regard.decoding.records import DecodingOptions
+from regard.decoding.options import DecodingOptions
 from regard.serve import ServedModel, Service, Settings, create_app, run
-from regard.serve.server import bind
+from regard.serve.http.server import bind
 from regard.translator import Translation
 
 

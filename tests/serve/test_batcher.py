@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.records import DecodingOptions
-from regard.serve.batcher import TEXTS_PER_BATCH, TOKENS_PER_BATCH, Batcher, Wish, _choose, _Line
-from regard.serve.problem import Problem
+from regard.decoding.options import DecodingOptions
+from regard.serve.batching.batcher import TEXTS_PER_BATCH, TOKENS_PER_BATCH, Batcher, Wish, _choose, _Line
+from regard.serve.http.problem import Problem
 from regard.translator import Translation
 
 from .fakes import Shout

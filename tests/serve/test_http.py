@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from regard.errors import UserError
 from regard.serve import read_keys
-from regard.serve.front import CSP
+from regard.serve.http.access_log import CSP
 
 from .fakes import KEY, Shout, connected, served
 

@@ -19,9 +19,9 @@ from regard.errors import UserError
 from regard.lens import Lens
 from regard.lens.interventions import Interventions
 from regard.serve import ServedModel, Service, Settings, create_app, load_models
-from regard.serve.in_parts import in_parts
-from regard.serve.look_size import count_numbers
-from regard.serve.replies import to_json
+from regard.serve.http.in_parts import in_parts
+from regard.serve.http.responses import to_json
+from regard.serve.inside.look_size import count_numbers
 
 from .fakes import served
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from regard.serve.batcher import Batcher
+from regard.serve.batching.batcher import Batcher
 
 from .mirror import Mirror, client, served
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.serve.one_by_one import one_by_one
-from regard.serve.problem import Problem
+from regard.serve.api.one_by_one import one_by_one
+from regard.serve.http.problem import Problem
 from regard.text.sentences import sentences
 
 

@@ -60,8 +60,8 @@ def test_a_connection_may_idle_longer_than_a_head_may_take(server: Listening) ->
 def test_what_is_left_of_a_refused_body_does_not_end_the_next_request(
     server: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.serve.protocol._LINGER_SECONDS", 0.3)
-    monkeypatch.setattr("regard.serve.protocol._LINGER_BYTES", 2_500_000)
+    monkeypatch.setattr("regard.serve.http.protocol._LINGER_SECONDS", 0.3)
+    monkeypatch.setattr("regard.serve.http.protocol._LINGER_BYTES", 2_500_000)
     size = 1_200_000
     with server.connect() as connection:
         for _ in range(3):
@@ -167,7 +167,7 @@ def test_an_error_in_the_middle_of_an_answer_is_not_told_to_the_log(
     def broken(*_: object) -> None:
         raise ValueError("a secret sentence")
 
-    monkeypatch.setattr("regard.serve.streaming.translation_record", broken)
+    monkeypatch.setattr("regard.serve.api.streaming.translation_record", broken)
     with Listening() as server, server.connect() as connection:
         connection.sendall(request("/v1/translate?stream=1", {"text": "a secret sentence"}))
         while connection.recv(65_536):

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from regard.data import build_store
 from regard.serve import ServedModel, Service, create_app
-from regard.serve.validation_text import validation_pairs
+from regard.serve.inside.validation_text import validation_pairs
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 from .fakes import served

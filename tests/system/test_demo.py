@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regard.demo import first_run as module
-from regard.demo.street import split
+from regard.demo.street.corpus import split
 
 
 @pytest.mark.timeout(600)

@@ -89,7 +89,7 @@ def test_the_street_corpus_is_there_without_any_file(
     inline: Inline, arguments: Arguments, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from regard.demo import first_run
-    from regard.demo.street import split
+    from regard.demo.street.corpus import split
 
     monkeypatch.setattr(
         first_run, "split", lambda seed, n_train: split(seed, n_train=300, n_valid=40, n_test=5, n_unseen=5)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from regard.text.alignment_slip import SideFeatures, align
 from regard.text.corpus import Corpus
-from regard.text.doctor import examine
-from regard.text.findings import Finding, Report
+from regard.text.doctor.alignment_slip import SideFeatures, align
+from regard.text.doctor.examine import examine
+from regard.text.doctor.findings import Finding, Report
 
 
 def language(n: int, seed: int = 0) -> tuple[list[str], list[str]]:

@@ -12,7 +12,7 @@ import torch
 from regard.data import StreamSettings, TokenStore, build_store
 from regard.models import Transformer, TransformerConfig
 from regard.training import Checkpoints, Training, TrainingConfig, set_up
-from regard.training.gradients import Apart
+from regard.training.gradients.gradients import Apart
 
 N_SYMBOLS = 20
 Maker = Callable[..., Training]

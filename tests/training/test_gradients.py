@@ -18,10 +18,19 @@ from torch import Tensor
 from regard.data import Batch, Cursor, updates
 from regard.errors import RunError
 from regard.models import Transformer, TransformerConfig
-from regard.training import Training, TrainingConfig, helper
-from regard.training.gradients import APART_FROM, Apart, Gradients, Sums, Together, _every_second, make_gradients
-from regard.training.helper import Helper
-from regard.training.helping import answer
+from regard.training import Training, TrainingConfig
+from regard.training.gradients import two_processes
+from regard.training.gradients.gradients import (
+    APART_FROM,
+    Apart,
+    Gradients,
+    Sums,
+    Together,
+    _every_second,
+    make_gradients,
+)
+from regard.training.gradients.two_processes import Helper
+from regard.training.gradients.worker import answer
 from regard.training.objectives import Outcome, make_objective
 
 Maker = Callable[..., Training]
@@ -256,7 +265,7 @@ PARENT = """
 import os, sys, torch
 from regard.models import Transformer, TransformerConfig
 from regard.training import TrainingConfig
-from regard.training.gradients import Apart
+from regard.training.gradients.gradients import Apart
 config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=16, d_ff=32, n_heads=2)
 gradients = Apart(TrainingConfig(), Transformer(config, 20, 20), 1)
 print(gradients.helper_pid, flush=True)
@@ -353,6 +362,6 @@ def test_another_error_of_torch_is_not_taken_for_too_little_memory(failing: Call
 @helped
 def test_the_other_half_multiplies_as_the_training_does(make_training: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     training = make_training("a")
-    monkeypatch.setattr(helper, "MATMUL", SimpleNamespace(fp32_precision="by hand"))
+    monkeypatch.setattr(two_processes, "MATMUL", SimpleNamespace(fp32_precision="by hand"))
     with pytest.raises(RunError, match=r"failed: RuntimeError: .*by hand"):
         Apart(training.config, training.model, 1)

@@ -13,7 +13,7 @@ from regard.data import Batch, Cursor, updates
 from regard.errors import RunError, TrainingStopped
 from regard.models import named_weights
 from regard.training import Stop, Training, Validation, average, fit, noam
-from regard.training.gradients import Together
+from regard.training.gradients.gradients import Together
 from regard.training.loop import take_step, time_steps, validate_all
 from regard.training.objectives import Objective, Outcome, cross_entropy
 

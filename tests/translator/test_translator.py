@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.artifact import describe
-from regard.decoding.records import DecodingOptions, Sampling
+from regard.decoding.options import DecodingOptions, Sampling
 from regard.engines.load import EngineName, load_engine
 from regard.errors import ArtifactError, DataError, UserError
 from regard.serve import load_models

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.decoding.records import DecodingOptions
+from regard.decoding.options import DecodingOptions
 from regard.durable import read_json_file, read_regular_file, verify_directory
 from regard.errors import ArtifactError
 from regard.text import Tokenizer, TokenizerPair

@@ -9,10 +9,10 @@ from regard.cli.check import check
 from regard.cli.compare import compare
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
-from regard.cli.look import look
+from regard.cli.look.command import look
 from regard.cli.serve import serve
 from regard.cli.train import train
-from regard.cli.translate import translate
+from regard.cli.translate.command import translate
 
 app = typer.Typer(
     name="regard",

@@ -12,8 +12,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from regard.text.doctor import Progress
-    from regard.text.findings import Report
+    from regard.text.doctor.examine import Progress
+    from regard.text.doctor.findings import Report
 
 _WORTH_A_BAR_BYTES = 4_000_000
 _MARKS = {"spoils": ("red", "spoils "), "warning": ("yellow", "warning"), "note": ("dim", "note   ")}
@@ -35,7 +35,7 @@ def check(
     Exit code 1 when something would spoil a training.
     """
     from regard.text.corpus import Corpus
-    from regard.text.doctor import examine
+    from regard.text.doctor.examine import examine
 
     corpus = Corpus(tsv=source) if target is None else Corpus(source=source, target=target)
     tests = [Path(name) for names in against or [] for name in names.split(",") if name]

@@ -10,8 +10,8 @@ from typing import Any, Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from regard.recipe import Watcher
-from regard.report.words import duration
+from regard.report.wording import duration
+from regard.run import Watcher
 
 _PLAIN_EVERY_SECONDS = 10.0
 

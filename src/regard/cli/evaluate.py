@@ -106,7 +106,7 @@ def _translate(
 ) -> list[str]:
     if test_set.sources is None:
         raise UserError(f"{path} is a model: it needs something to translate", hint="give --source FILE")
-    from regard.cli.translate_progress import line_bar
+    from regard.cli.translate.progress import line_bar
     from regard.translator import Translator
 
     sources, outputs = test_set.sources, []

@@ -41,7 +41,7 @@ def serve(
     """Serve translations and the page. Texts are never logged."""
     try:
         from regard.serve import Service, Settings, create_app, load_models, read_keys, run
-        from regard.serve.server import bind
+        from regard.serve.http.server import bind
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed", hint="pip install 'regard[serve]'") from error
 

@@ -11,7 +11,7 @@ import typer
 from regard.errors import RecipeError, RunError, TrainingStopped
 
 if TYPE_CHECKING:
-    from regard.recipe import Raw
+    from regard.run import Raw
 
 _STARTED_AT = perf_counter()  # loading torch takes seconds, and they are part of the budget
 N_STREET = 40_000  # pairs of the built-in text
@@ -58,8 +58,8 @@ def train(
     if resume and not (out / "recipe.toml").exists():
         raise RunError(f"there is no run in {out} to resume", hint="start one without --resume")
     from regard.cli.display import TrainingDisplay
-    from regard.recipe import merge, parse_setting, read_recipe
-    from regard.recipe import train as run
+    from regard.run import merge, parse_setting, read_recipe
+    from regard.run import train as run
 
     asked = merge(
         read_recipe(recipe) if recipe is not None else {},

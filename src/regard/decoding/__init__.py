@@ -7,22 +7,22 @@ so that an engine without torch can speak of a search without paying for one.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from regard.decoding.options import DecodingOptions, Hypothesis, Sampling, check_options
 from regard.decoding.penalties import gnmt
-from regard.decoding.records import DecodingOptions, Hypothesis, Sampling, check_options
 
 if TYPE_CHECKING:
     from regard.decoding.ensembles import ensemble, ensemble_state
-    from regard.decoding.forcing import alternatives, score
+    from regard.decoding.scoring import alternatives, score
     from regard.decoding.search import decode
-    from regard.decoding.task import Step
+    from regard.decoding.search_batch import Step
 
 _HOME = {
-    "Step": "task",
-    "alternatives": "forcing",
+    "Step": "search_batch",
+    "alternatives": "scoring",
     "decode": "search",
     "ensemble": "ensembles",
     "ensemble_state": "ensembles",
-    "score": "forcing",
+    "score": "scoring",
 }
 
 __all__ = [

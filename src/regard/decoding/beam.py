@@ -15,9 +15,9 @@ from torch import Tensor
 
 from regard.decoding.candidates import best_candidates
 from regard.decoding.constraints import Constraint, constrain
+from regard.decoding.options import DecodingOptions, Hypothesis, hypothesis_of
 from regard.decoding.penalties import gnmt
-from regard.decoding.records import DecodingOptions, Hypothesis, hypothesis_of
-from regard.decoding.task import Step, Task
+from regard.decoding.search_batch import Step, Task
 
 _NEVER = float("-inf")
 

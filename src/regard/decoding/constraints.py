@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.records import DecodingOptions
-from regard.decoding.task import FREE
+from regard.decoding.options import DecodingOptions
+from regard.decoding.search_batch import FREE
 
 # (R, V) log-probabilities, changed in place; (R, T) symbols so far, prefix and all, without begin
 Constraint = Callable[[Tensor, Tensor], None]

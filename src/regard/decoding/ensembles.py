@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decoding.task import Step
+from regard.decoding.search_batch import Step
 
 
 @dataclass(frozen=True)

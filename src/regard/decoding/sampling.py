@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.path import Choose, likeliest
-from regard.decoding.records import Sampling
-from regard.decoding.task import Task
+from regard.decoding.greedy import Choose, likeliest
+from regard.decoding.options import Sampling
+from regard.decoding.search_batch import Task
 
 
 def sampler(sampling: Sampling, keys: Sequence[Sequence[int]], task: Task) -> Choose:

@@ -9,10 +9,10 @@ import torch
 
 from regard.decoding.beam import Growth, beam_search
 from regard.decoding.constraints import constraints_of
-from regard.decoding.path import follow
-from regard.decoding.records import DecodingOptions, Hypothesis, Sampling, check_options
+from regard.decoding.greedy import follow
+from regard.decoding.options import DecodingOptions, Hypothesis, Sampling, check_options
 from regard.decoding.sampling import sampler
-from regard.decoding.task import Step, Task
+from regard.decoding.search_batch import Step, Task
 
 
 def decode(

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ValidationError
 
 from regard.artifact import load_model
 from regard.demo.pronouns import BestHead, find_head, glance, is_open
-from regard.demo.street import StreetCorpus, StreetPair, canonical, split, write
+from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, split, write
 from regard.durable import check_writable, is_held, remove_debris, remove_directory, write_file
 from regard.errors import ArtifactError, RunError
-from regard.recipe import Recipe, Watcher, read_recipe, require_run_directory, train
+from regard.run import Recipe, Watcher, read_recipe, require_run_directory, train
 from regard.translator import Translator
 
 SEED = 1

@@ -4,8 +4,8 @@ Everything is written aside, flushed, then put in place by one rename, so that a
 state or the new one. No torch here: every room may stand on this.
 """
 
-from regard.durable.aside import remove_debris
-from regard.durable.guard import check_writable, is_held, lock_directory
+from regard.durable.atomic import commit_directory, make_directory, remove_directory, write_file
+from regard.durable.lock import check_writable, is_held, lock_directory
 from regard.durable.manifest import (
     FileRecord,
     Manifest,
@@ -14,7 +14,7 @@ from regard.durable.manifest import (
     read_regular_file,
     verify_directory,
 )
-from regard.durable.writing import commit_directory, make_directory, remove_directory, write_file
+from regard.durable.temporary import remove_debris
 
 __all__ = [
     "FileRecord",

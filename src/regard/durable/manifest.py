@@ -14,7 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from regard.durable.aside import READ_STRANGER, reason, recover
+from regard.durable.temporary import READ_STRANGER, reason, recover
 from regard.errors import ArtifactError
 
 MANIFEST_NAME = "manifest.json"

@@ -26,7 +26,7 @@ def load_engine(described: Description, engine: EngineName, precision: Precision
         from regard.engines.torch_engine import TorchEngine
 
         return TorchEngine(load_model(described.directory), n_threads=threads)
-    from regard.engines.ctranslate2_engine import CTranslate2Engine
+    from regard.engines.ctranslate2.engine import CTranslate2Engine
 
     return CTranslate2Engine(
         described.directory / "ctranslate2",

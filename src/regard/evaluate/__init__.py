@@ -1,12 +1,12 @@
 """Scores and significance: how good translations are, and whether one system is better than another. No torch here."""
 
-from regard.evaluate.comparing import Bucket, Comparison, Difference, Example, compare
-from regard.evaluate.marking import mark_changes
+from regard.evaluate.comparison import Bucket, Comparison, Difference, Example, compare
+from regard.evaluate.comparison_page import comparison_page
 from regard.evaluate.measures import TOKENIZERS, check_tokenizer
-from regard.evaluate.page import comparison_page
 from regard.evaluate.reading import TestSet, read_test_set
-from regard.evaluate.resampling import DEFAULT_SEED, Interval
 from regard.evaluate.scoring import Score, Scores, score
+from regard.evaluate.significance import DEFAULT_SEED, Interval
+from regard.evaluate.word_diff import mark_changes
 
 __all__ = [
     "DEFAULT_SEED",

@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.errors import UserError
 from regard.evaluate.measures import Array, Measured, Measures, measures
-from regard.evaluate.resampling import DEFAULT_SEED, Interval, interval_95, resampled_sums
+from regard.evaluate.significance import DEFAULT_SEED, Interval, interval_95, resampled_sums
 
 
 @dataclass(frozen=True)

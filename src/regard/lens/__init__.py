@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.lens.beam_tree import BeamTree as BeamTree
-    from regard.lens.change import Change as Change
+    from regard.lens.before_after import Change as Change
     from regard.lens.heads import HeadsTable as HeadsTable
     from regard.lens.interventions import Head as Head
     from regard.lens.interventions import Interventions as Interventions
     from regard.lens.lens import Lens as Lens
     from regard.lens.look import Look as Look
-    from regard.lens.sides import Side as Side
+    from regard.lens.words import Side as Side
 
 _HOME = {
     "BeamTree": "beam_tree",
-    "Change": "change",
+    "Change": "before_after",
     "Head": "interventions",
     "HeadsTable": "heads",
     "Interventions": "interventions",
     "Lens": "lens",
     "Look": "look",
-    "Side": "sides",
+    "Side": "words",
 }
 
 __all__ = sorted(_HOME)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.lens.sides import Side
+from regard.lens.words import Side
 
 
 class Statistics(NamedTuple):

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from regard.artifact import LoadedModel
+from regard.lens.head_ablation import Correctness, Reading
 from regard.lens.head_statistics import Statistics, Sum, sum_up
 from regard.lens.interventions import ATTENTIONS, Attention, Head, all_heads
 from regard.lens.look import place
 from regard.lens.pairs import Pairs
-from regard.lens.reading import Correctness, Reading
-from regard.lens.sides import Side, side_of
+from regard.lens.words import Side, side_of
 from regard.text.tokenizer import Tokenizer
 
 FORMAT = "regard-heads/1"

@@ -54,7 +54,7 @@ def _inert(look: Mapping[str, Any]) -> str:
 
 
 def _read(folder: str, ending: str) -> dict[str, str]:
-    found = sorted((files("regard.lens") / folder).iterdir(), key=lambda one: one.name)
+    found = sorted((files("regard") / "web" / folder).iterdir(), key=lambda one: one.name)
     return {one.name: one.read_text(encoding="utf-8") for one in found if one.name.endswith(ending)}
 
 

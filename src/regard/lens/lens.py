@@ -17,15 +17,15 @@ from regard.decoding.beam import Growth
 from regard.durable import read_regular_file
 from regard.engines.torch_engine import alignment_head
 from regard.errors import ArtifactError, UserError
-from regard.lens.altered import altered
+from regard.lens.ablate import altered
 from regard.lens.beam_tree import output_ids, tree_of
-from regard.lens.change import Change, Version, version_of
+from regard.lens.before_after import Change, Version, version_of
 from regard.lens.heads import HeadsTable, Progress, measure_heads
 from regard.lens.interventions import UNCHANGED, Interventions, check_interventions
 from regard.lens.look import Look, Model, Target, steps_of
 from regard.lens.pairs import Pairs
 from regard.lens.search import find
-from regard.lens.sides import side_of
+from regard.lens.words import side_of
 from regard.models.transformer import Transformer
 from regard.nn import Trace
 from regard.text import Tokenizer, normalise

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from regard.lens.arrays import Form
 from regard.lens.beam_tree import BeamTree
-from regard.lens.change import Change
+from regard.lens.before_after import Change
 from regard.lens.interventions import Attention, Interventions
-from regard.lens.sides import Side
+from regard.lens.words import Side
 from regard.models.transformer import TransformerConfig
 from regard.nn import Trace
 from regard.text.tokenizer import Tokenizer

@@ -2,8 +2,8 @@
 
 from regard.report.live import LiveReport, is_out_of_date, write_report
 from regard.report.page import report_page, summary
-from regard.report.reading import RunReader, read_run
-from regard.report.story import RunStory, SampleStory, StepPoint, ValidationPoint
+from regard.report.run_reader import RunReader, read_run
+from regard.report.summary import RunStory, SampleStory, StepPoint, ValidationPoint
 
 __all__ = [
     "LiveReport",

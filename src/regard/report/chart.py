@@ -12,7 +12,7 @@ from html import escape
 from itertools import pairwise
 from math import ceil, floor, log10
 
-from regard.report.words import few_digits
+from regard.report.wording import few_digits
 
 HEIGHT = 200  # CSS pixels
 _UNITS = 1000  # of the stretched drawing, each way

@@ -9,10 +9,10 @@ from time import perf_counter
 from typing import Any
 
 from regard.durable import write_file
-from regard.durable.aside import aside_of, discard
+from regard.durable.temporary import aside_of, discard
 from regard.report.page import REFRESH_SECONDS, report_page
-from regard.report.reading import RunReader
-from regard.report.story import State
+from regard.report.run_reader import RunReader
+from regard.report.summary import State
 
 REPORT_NAME = "report.html"
 

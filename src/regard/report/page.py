@@ -9,10 +9,10 @@ from typing import Any
 from regard import __version__
 from regard.report import sections
 from regard.report.chart import Line, chart, smooth
-from regard.report.chronicle import number
-from regard.report.story import RunStory
+from regard.report.replay import number
 from regard.report.style import STYLE
-from regard.report.words import count, duration, shape
+from regard.report.summary import RunStory
+from regard.report.wording import count, duration, shape
 
 REFRESH_SECONDS = 5
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import tomli_w
 
-from regard.report.chronicle import number
-from regard.report.story import RunStory, SampleStory
-from regard.report.words import count, few_digits
+from regard.report.replay import number
+from regard.report.summary import RunStory, SampleStory
+from regard.report.wording import count, few_digits
 
 _MAX_ROWS = 60  # of the table of validations
 _MAX_STRETCHES = 8  # of a sample's translations

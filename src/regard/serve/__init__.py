@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.serve.app import create_app as create_app
-    from regard.serve.keys import Keys as Keys
-    from regard.serve.keys import read_keys as read_keys
+    from regard.serve.http.keys import Keys as Keys
+    from regard.serve.http.keys import read_keys as read_keys
+    from regard.serve.http.problem import Problem as Problem
+    from regard.serve.http.server import run as run
     from regard.serve.models import ServedModel as ServedModel
     from regard.serve.models import load_models as load_models
-    from regard.serve.problem import Problem as Problem
-    from regard.serve.server import run as run
     from regard.serve.service import Service as Service
     from regard.serve.settings import Settings as Settings
 
 _HOME = {
-    "Keys": "keys",
-    "Problem": "problem",
+    "Keys": "http.keys",
+    "Problem": "http.problem",
     "ServedModel": "models",
     "Service": "service",
     "Settings": "settings",
     "create_app": "app",
     "load_models": "models",
-    "read_keys": "keys",
-    "run": "server",
+    "read_keys": "http.keys",
+    "run": "http.server",
 }
 
 __all__ = sorted(_HOME)

@@ -18,22 +18,21 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from regard import __version__
-from regard.serve.front import Front
-from regard.serve.guard import Guard, report
-from regard.serve.libretranslate import libretranslate_router
-from regard.serve.looking import Looking, Looks, load_lens
-from regard.serve.metrics import Metrics
+from regard.serve.api.routes import inside_router, translate_router
+from regard.serve.api.schemas import ASKED
+from regard.serve.http.access_log import Front
+from regard.serve.http.admission import Guard, report
+from regard.serve.http.health import operations_router
+from regard.serve.http.metrics import Metrics
+from regard.serve.http.problem import Problem
+from regard.serve.http.responses import Json, problem_response
+from regard.serve.inside.look_service import Looking, Looks, load_lens
+from regard.serve.inside.training_status import Stories
+from regard.serve.libretranslate.routes import libretranslate_router
 from regard.serve.models import ServedModel
-from regard.serve.operations import operations_router
-from regard.serve.problem import Problem
-from regard.serve.replies import Json, problem_response
-from regard.serve.routes import inside_router, translate_router
-from regard.serve.schemas import ASKED
 from regard.serve.service import Service
-from regard.serve.stories import Stories
 
-_HERE = Path(__file__).parent
-PAGE, STAGE = _HERE / "static", _HERE.parent / "lens" / "stage"
+WEB = Path(__file__).parents[1] / "web"
 
 
 def create_app(service: Service, *, load: Callable[[ServedModel], Looks] = load_lens) -> FastAPI:
@@ -91,10 +90,9 @@ def _add_page(app: FastAPI, service: Service, looking: Looking) -> None:
         model = service.pick()
         if model.ready:  # a person has come, and will want to look
             looking.warm(model)
-        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+        return FileResponse(WEB / "index.html", headers={"Cache-Control": "no-cache"})
 
-    app.mount("/static/stage", _Files(directory=STAGE, check_dir=False))
-    app.mount("/static", _Files(directory=PAGE, check_dir=False))
+    app.mount("/static", _Files(directory=WEB, check_dir=False))
 
 
 class _Files(StaticFiles):

@@ -11,10 +11,10 @@ from math import inf
 from time import monotonic
 
 from regard.errors import UserError
-from regard.serve.batcher import Batcher, Wish
-from regard.serve.keys import Keys
+from regard.serve.batching.batcher import Batcher, Wish
+from regard.serve.http.keys import Keys
+from regard.serve.http.problem import Problem, not_ready, too_busy
 from regard.serve.models import ServedModel, has_model
-from regard.serve.problem import Problem, not_ready, too_busy
 from regard.serve.settings import Settings
 from regard.translator import Translation
 

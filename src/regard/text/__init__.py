@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from regard.text.corpus import held_out_share as held_out_share
     from regard.text.corpus import is_held_out as is_held_out
     from regard.text.corpus import marked_pairs as marked_pairs
-    from regard.text.doctor import examine as examine
-    from regard.text.findings import Finding as Finding
-    from regard.text.findings import Report as Report
+    from regard.text.doctor.examine import examine as examine
+    from regard.text.doctor.findings import Finding as Finding
+    from regard.text.doctor.findings import Report as Report
     from regard.text.lines import STDIN as STDIN
     from regard.text.lines import ReadNotes as ReadNotes
     from regard.text.lines import read_lines as read_lines
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Corpus": "corpus",
-    "Finding": "findings",
+    "Finding": "doctor.findings",
     "ReadNotes": "lines",
-    "Report": "findings",
+    "Report": "doctor.findings",
     "STDIN": "lines",
     "Tokenizer": "tokenizer",
     "TokenizerPair": "tokenizer",
     "choose_vocab_size": "vocabulary",
     "count_pairs": "corpus",
-    "examine": "doctor",
+    "examine": "doctor.examine",
     "fingerprint": "corpus",
     "held_out_share": "corpus",
     "is_held_out": "corpus",

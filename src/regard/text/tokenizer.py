@@ -9,7 +9,7 @@ import sentencepiece
 
 from regard.errors import ArtifactError, DataError, UserError
 from regard.text.normalise import normalise
-from regard.text.subwords import BpeDropout, Sampler, UnigramSampling, cut_long
+from regard.text.subword_sampling import BpeDropout, Sampler, UnigramSampling, cut_long
 from regard.text.vocabulary import BOS_ID, EOS_ID, N_FIXED, PAD_ID, SPACE, UNK_ID, Kind, tag_piece
 
 _MAX_SIZE = 1_000_000

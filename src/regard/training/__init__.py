@@ -7,7 +7,7 @@ from regard.training.config import TrainingConfig
 from regard.training.device import check_precision, choose_device, has_fast_bfloat16
 from regard.training.journal import Journal, events
 from regard.training.loop import Progress, Report, Training, fit, set_up, time_steps
-from regard.training.products import quick_products
+from regard.training.onednn import quick_products
 from regard.training.schedule import noam
 from regard.training.stop import Stop
 from regard.training.validation import Validation, validate

@@ -18,7 +18,7 @@ from regard.models import Transformer, load_weights, named_weights
 from regard.training.averaging import EMA
 from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
 from regard.training.config import TrainingConfig
-from regard.training.gradients import Gradients, make_gradients
+from regard.training.gradients.gradients import Gradients, make_gradients
 from regard.training.optimizers import make_optimizer
 from regard.training.schedule import rate
 from regard.training.stop import Stop

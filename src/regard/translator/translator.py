@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import Self
 
 from regard.artifact import Description, describe, max_length, search_options
-from regard.decoding.records import DecodingOptions, Hypothesis
+from regard.decoding.options import DecodingOptions, Hypothesis
 from regard.engines.load import EngineName, Precision, load_engine
 from regard.engines.protocol import Engine
 from regard.text import normalise
 from regard.text.sentences import Part, split_long
 from regard.text.tokenizer import Tokenizer
-from regard.translator.words import Token, align_words, tokens_of, warnings_of
+from regard.translator.details import Token, align_words, tokens_of, warnings_of
 
 
 @dataclass(frozen=True)

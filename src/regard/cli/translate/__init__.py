@@ -1,0 +1,1 @@
+"""`regard translate`."""

@@ -1,0 +1,59 @@
+"""One hypothesis a sentence, one symbol after the other: greedy and sampling differ only in how they choose.
+
+B batch (sentences still searched), V vocabulary, T symbols so far
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.decoding.candidates import best_candidates
+from regard.decoding.constraints import Constraint, constrain
+from regard.decoding.options import Hypothesis, hypothesis_of
+from regard.decoding.search_batch import Step, Task
+
+# (B, V) log-probabilities, the task with its rows, symbols so far → (B,) symbols
+Choose = Callable[[Tensor, Task, int], Tensor]
+
+
+def likeliest(log_probs: Tensor, task: Task, n_symbols: int) -> Tensor:
+    """Greedy."""
+    return best_candidates(log_probs.new_zeros(len(log_probs), 1), log_probs[:, None], 1)[1][:, 0]
+
+
+def follow(
+    step: Step,
+    state: Any,
+    task: Task,
+    length_penalty: float,
+    choose: Choose = likeliest,
+    constraints: Sequence[Constraint] = (),
+) -> list[Hypothesis]:
+    """Go on from the chosen symbol until the end symbol or the limit. Sentences that are done leave the batch."""
+    n_sentences, end_id = len(task), task.end_id
+    found: list[Hypothesis | None] = [None] * n_sentences
+    last = task.begin()  # (B,)
+    symbols, log_probs = last.new_empty(n_sentences, 0), torch.empty(n_sentences, 0, device=last.device)  # (B, T)
+    while len(task):
+        length = symbols.shape[1] + 1
+        step_log_probs, state = step(last, state)  # (B, V)
+        allowed, forced = step_log_probs, task.forced(length - 1)
+        if constraints or forced is not None:
+            allowed = constrain(step_log_probs, symbols, constraints, forced, end_id)
+        last = choose(allowed, task, length - 1)
+        symbols = torch.cat([symbols, last[:, None]], 1)
+        log_probs = torch.cat([log_probs, step_log_probs.gather(1, last[:, None])], 1)
+        done = (last == end_id) | (task.limits == length)
+        if not bool(done.any()):
+            continue
+        rows = zip(task.numbers[done].tolist(), symbols[done].tolist(), log_probs[done].tolist(), strict=True)
+        for number, ids, row_log_probs in rows:
+            found[number] = hypothesis_of(ids, row_log_probs, end_id, length_penalty)
+        going = (~done).nonzero()[:, 0]
+        task, last, symbols, log_probs = task.select(going), last[going], symbols[going], log_probs[going]
+        state = state.select(going)
+    return [hypothesis for hypothesis in found if hypothesis is not None]

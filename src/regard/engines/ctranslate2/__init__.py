@@ -1,0 +1,1 @@
+"""The fast engine: CTranslate2 on the CPU."""

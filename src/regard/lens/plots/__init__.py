@@ -1,0 +1,1 @@
+"""Pictures of a look, drawn with matplotlib."""

@@ -1,0 +1,1 @@
+"""Dynamic batching: queues, worker threads, throughput."""

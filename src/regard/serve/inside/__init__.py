@@ -1,0 +1,1 @@
+"""Looking inside a served model, and the status of its training."""

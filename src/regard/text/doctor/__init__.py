@@ -1,0 +1,1 @@
+"""Checks of a parallel corpus: the data doctor."""

@@ -1,0 +1,1 @@
+"""Gradients of a batch, computed in one process or two."""

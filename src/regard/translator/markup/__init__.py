@@ -1,0 +1,1 @@
+"""HTML in, HTML out: translates the text and carries the tags across."""

@@ -1,0 +1,178 @@
+"""A converted model says what ours says, whatever its shape."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import pytest
+import torch
+
+from regard.artifact import LoadedModel, describe, load_model, save_model
+from regard.durable import verify_directory
+from regard.engines.ctranslate2.convert import add_ctranslate2, convert, supports
+from regard.engines.ctranslate2.model_file import check_converted
+from regard.errors import ArtifactError
+from regard.models import Transformer, TransformerConfig, named_weights
+from regard.nn import Trace
+from regard.text import Tokenizer, TokenizerPair, train_tokenizer
+
+BASE = TransformerConfig(n_encoder_layers=2, n_decoder_layers=2, d_model=32, d_ff=48, n_heads=4)
+SHAPES: dict[str, dict[str, Any]] = {
+    "the paper's": {},
+    "pre-norm": {"norm": "pre"},
+    "learned positions": {"positions": "learned", "max_positions": 40},
+    "gelu": {"activation": "gelu", "norm": "pre"},
+    "swiglu": {"activation": "swiglu"},
+    "swiglu, pre-norm, learned": {"activation": "swiglu", "norm": "pre", "positions": "learned", "max_positions": 40},
+    "target tied": {"tie": "target"},
+    "nothing tied": {"tie": "none", "norm": "pre"},
+    "deep encoder, shallow decoder": {"n_encoder_layers": 3, "n_decoder_layers": 1},
+    "shallow encoder, deep decoder": {"n_encoder_layers": 1, "n_decoder_layers": 3, "norm": "pre"},
+    "plain dot-product": {"attention": "dot_product"},
+    "one head": {"n_heads": 1},
+}
+SOURCES = [[5, 6, 7, 8], [9, 270], [11, 12, 13, 14, 15, 16, 17], [20]]
+TARGETS = [[30, 31], [32, 33, 34, 35, 36], [], [280, 40, 41]]
+
+Make = Callable[..., LoadedModel]
+
+
+def make_tokenizer(text: str, size: int) -> Tokenizer:
+    return Tokenizer(train_tokenizer([text, text[::-1]] * 5, size=size))
+
+
+@pytest.fixture(scope="module")
+def make() -> Make:
+    """Loaded models with random weights; biases and norms random too, so that none can be forgotten."""
+    one, other = make_tokenizer("the animal did not cross the street", 290), make_tokenizer("das Tier blieb", 284)
+
+    def build(facts: dict[str, Any] | None = None, **changes: Any) -> LoadedModel:
+        config = BASE.model_copy(update=changes)
+        tokenizers = TokenizerPair(one, one) if config.tie == "all" else TokenizerPair(other, one)
+        torch.manual_seed(3)
+        model = Transformer(config, tokenizers.source.size, tokenizers.target.size).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter) * (0.3 if parameter.dim() == 1 else 0.05))
+        return LoadedModel("transformer", config, model, tokenizers, facts or {})
+
+    return build
+
+
+def open_converted(directory: Path, compute_type: str = "float32") -> Any:
+    return ctranslate2.Translator(str(directory), compute_type=compute_type, inter_threads=1, intra_threads=1)
+
+
+def forced(translator: Any, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+    given = [[*map(str, ids), "3"] for ids in sources]
+    results = translator.score_batch(given, [list(map(str, ids)) for ids in targets], max_input_length=0)
+    return [one.log_probs for one in results]
+
+
+@torch.no_grad()
+def forced_by_ours(loaded: LoadedModel, source: list[int], target: list[int]) -> list[float]:
+    logits = loaded.model(torch.tensor([[*source, 3]]), torch.tensor([[2, *target]]))
+    return logits[0].log_softmax(-1).gather(-1, torch.tensor([*target, 3])[:, None])[:, 0].tolist()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_forced_decoding_gives_the_log_probabilities_of_our_model(shape: str, make: Make, tmp_path: Path) -> None:
+    loaded = make(**SHAPES[shape])
+    convert(loaded, tmp_path / "converted", "float32")
+    given = forced(open_converted(tmp_path / "converted"), SOURCES, TARGETS)
+    for source, target, log_probs in zip(SOURCES, TARGETS, given, strict=True):
+        assert log_probs == pytest.approx(forced_by_ours(loaded, source, target), abs=1e-4)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_waves_go_on_past_any_training_length(norm: str, make: Make, tmp_path: Path) -> None:
+    loaded = make(norm=norm)
+    convert(loaded, tmp_path / "converted", "float32")
+    source, target = [5 + i % 200 for i in range(1300)], [7 + i % 190 for i in range(1100)]
+    (given,) = forced(open_converted(tmp_path / "converted"), [source], [target])
+    assert given == pytest.approx(forced_by_ours(loaded, source, target), abs=1e-4)
+
+
+def test_int8_stays_near_whether_the_file_or_the_loader_quantises(make: Make, tmp_path: Path) -> None:
+    loaded = make(n_heads=2)
+    for kind in ("float32", "int8"):
+        convert(loaded, tmp_path / kind, kind)
+    quantised_late = forced(open_converted(tmp_path / "float32", "int8"), SOURCES, TARGETS)
+    quantised_early = forced(open_converted(tmp_path / "int8", "int8"), SOURCES, TARGETS)
+    for source, target, late, early in zip(SOURCES, TARGETS, quantised_late, quantised_early, strict=True):
+        assert late == pytest.approx(forced_by_ours(loaded, source, target), abs=1.0)  # random weights are rough
+        assert early == pytest.approx(late, abs=0.05)
+
+
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 3), (1, 2)])
+def test_the_chosen_head_gives_the_attention_and_changes_nothing_else(
+    layer: int, head: int, make: Make, tmp_path: Path
+) -> None:
+    loaded = make({"alignment_head": {"layer": layer, "head": head, "sharpness": 0.5}})
+    convert(loaded, tmp_path / "converted", "float32")
+    translator = open_converted(tmp_path / "converted")
+    (result,) = translator.translate_batch(
+        [["5", "6", "7", "3"]], beam_size=1, max_decoding_length=6, return_attention=True
+    )
+    target = list(map(int, result.hypotheses[0]))
+    trace = Trace()
+    with torch.no_grad():
+        loaded.model(torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, *target[:-1]]]), trace)
+    ours = trace[f"decoder.{layer}.cross.weights"][0, head]  # (T, S)
+    assert torch.allclose(torch.tensor(result.attention[0]), ours, atol=1e-5)
+    assert torch.allclose(ours.sum(-1), torch.ones(len(target)))
+    for source, target, log_probs in zip(SOURCES, TARGETS, forced(translator, SOURCES, TARGETS), strict=True):
+        assert log_probs == pytest.approx(forced_by_ours(loaded, source, target), abs=1e-4)
+
+
+@pytest.mark.parametrize("odd", [None, 3, {"layer": 9, "head": 0}, {"layer": 0, "head": -1}, {"layer": "0"}])
+def test_a_choice_of_head_that_can_not_be_is_none(odd: object, make: Make, tmp_path: Path) -> None:
+    convert(make({"alignment_head": odd}), tmp_path / "converted", "float32")
+    assert not check_converted(tmp_path / "converted").aligns
+
+
+def test_additive_attention_is_refused_in_words(make: Make, tmp_path: Path) -> None:
+    loaded = make(attention="additive")
+    assert "additive" in (supports(loaded.config) or "")
+    assert supports(BASE) is None
+    with pytest.raises(ArtifactError, match="additive"):
+        convert(loaded, tmp_path / "converted", "float32")
+    assert not (tmp_path / "converted").exists()
+
+
+def save(loaded: LoadedModel, path: Path) -> None:
+    save_model(
+        path,
+        architecture="transformer",
+        config=loaded.config,
+        weights=named_weights(loaded.model),
+        tokenizers=loaded.tokenizers,
+        facts=loaded.facts,
+        card="# A model\n",
+    )
+
+
+@pytest.mark.parametrize("tie", ["all", "none"])
+def test_a_model_directory_gets_its_converted_model_and_stays_whole(tie: str, make: Make, tmp_path: Path) -> None:
+    loaded = make({"alignment_head": {"layer": 1, "head": 1}}, tie=tie)
+    save(loaded, tmp_path / "model")
+    for _ in range(2):  # a second time replaces the first
+        add_ctranslate2(tmp_path / "model")
+        names = set(verify_directory(tmp_path / "model").files)
+        assert {"config.json", "model.safetensors", "README.md", "ctranslate2/model.bin"} <= names
+        assert not [path for path in tmp_path.iterdir() if path.name != "model"]
+    assert describe(tmp_path / "model").facts == loaded.facts
+    again = load_model(tmp_path / "model")
+    (given,) = forced(open_converted(tmp_path / "model" / "ctranslate2"), SOURCES[:1], TARGETS[:1])
+    assert given == pytest.approx(forced_by_ours(again, SOURCES[0], TARGETS[0]), abs=1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_converted_passes_the_check_that_strangers_have_to_pass(shape: str, make: Make, tmp_path: Path) -> None:
+    loaded = make(**SHAPES[shape])
+    convert(loaded, tmp_path / "converted", "float32")
+    max_positions, *sizes, aligns = check_converted(tmp_path / "converted")
+    assert not aligns
+    assert sizes == [loaded.tokenizers.source.size, loaded.tokenizers.target.size]
+    assert max_positions == 40 if loaded.config.positions == "learned" else max_positions >= 2048

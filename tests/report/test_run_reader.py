@@ -1,0 +1,199 @@
+"""The story is that of the run that was trained: nothing twice, nothing that was taken back, never too much."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.durable import lock_directory
+from regard.errors import RunError
+from regard.report import RunReader, read_run, report_page
+from regard.report.replay import MAX_CHARACTERS, MAX_FINDINGS, MAX_NOTES, MAX_POINTS
+
+from .conftest import finished, step, validation
+
+Make = Callable[..., Path]
+
+
+def test_a_finished_run_is_told_whole(make_run: Make) -> None:
+    plan = {"event": "plan", "n_parameters": 5, "steps": 4, "seconds_a_step": 2.0}
+    events = [plan, *map(step, (1, 2)), validation(2, "ein"), *map(step, (3, 4)), validation(4), finished()]
+    story = read_run(make_run(events)).to_dict()
+    assert (story["format"], story["name"], story["state"]) == ("regard-run/1", "en-de", "finished")
+    assert story["recipe"]["model"]["d_model"] == 128
+    assert story["plan"] == {"n_parameters": 5, "steps": 4, "seconds_a_step": 2.0}
+    assert [one["step"] for one in story["steps"]] == [1, 2, 3, 4]
+    assert story["steps"][0] == {
+        "step": 1, "loss": 2.0, "perplexity": pytest.approx(2.718, abs=1e-3), "rate": 0.001,
+        "tokens_per_second": 500.0, "elapsed_seconds": 12.0,
+    }  # fmt: skip
+    assert story["validations"][0]["bleu"] == 31.4
+    texts = [{"step": 2, "text": "ein"}, {"step": 4, "text": "ein Hund"}]
+    assert story["samples"] == [{"source": "a dog", "reference": "ein Hund", "translations": texts}]
+    assert story["facts"]["alignment_head"]["head"] == 2
+    assert "path" not in story["facts"]
+    assert story["speed"] == {"tokens_per_second": 500.0, "elapsed_seconds": 18.0, "seconds_a_step": 2.0}
+    assert story["eta_seconds"] is None
+    json.dumps(story, allow_nan=False)
+
+
+def test_steps_that_were_taken_again_are_told_once(make_run: Make) -> None:
+    before = [*(step(i, nll=9.0) for i in range(1, 31)), validation(10), validation(30, "falsch")]
+    after = [{"event": "resume", "step": 20, "steps": 100}, *(step(i, nll=1.0) for i in range(21, 26))]
+    story = read_run(make_run(before + after))
+    assert [one.step for one in story.steps] == list(range(1, 26))
+    assert [one.loss for one in story.steps] == [10.0] * 20 + [2.0] * 5
+    assert [one.step for one in story.validations] == [10]
+    assert [sample.translations for sample in story.samples] == [((10, "ein Hund"),)]
+    assert story.notes == ("went on after step 20",)
+
+
+def test_a_killed_run_without_a_checkpoint_begins_its_story_anew(make_run: Make) -> None:
+    story = read_run(make_run([*map(step, range(1, 9)), validation(8), *map(step, (1, 2))]))
+    assert [one.step for one in story.steps] == [1, 2]
+    assert (story.validations, story.samples) == ((), ())
+
+
+@pytest.mark.parametrize("tail", ['{"event": "step", "step": 3', "\x00\x00", '{"event": "step"'])
+def test_half_a_line_at_the_end_waits_until_it_is_whole(make_run: Make, tail: str) -> None:
+    run = make_run([step(1), step(2)], tail)
+    reader = RunReader(run)
+    assert len(reader.read().steps) == 2
+    whole = (run / "journal.jsonl").read_bytes()[: -len(tail)] + json.dumps(step(3)).encode() + b"\n"
+    (run / "journal.jsonl").write_bytes(whole)
+    assert [one.step for one in reader.read().steps] == [1, 2, 3]
+
+
+def test_reading_again_reads_only_what_is_new(make_run: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(map(step, range(1, 6)))
+    reader, n_parsed = RunReader(run), 0
+    reader.read()
+    loads = json.loads
+
+    def counted(line: bytes) -> Any:
+        nonlocal n_parsed
+        n_parsed += 1
+        return loads(line)
+
+    with (run / "journal.jsonl").open("a") as file:
+        file.write(json.dumps(step(6)) + "\n")
+    monkeypatch.setattr("regard.report.run_reader.json.loads", counted)
+    assert len(reader.read().steps) == 6
+    assert n_parsed == 1
+
+
+def test_another_journal_in_its_place_is_read_from_its_start(make_run: Make) -> None:
+    reader = RunReader(make_run(map(step, range(1, 6))))
+    reader.read()
+    make_run([step(1)])
+    assert len(reader.read().steps) == 1
+
+
+def test_a_run_that_somebody_trains_is_running_and_says_how_long_it_takes(make_run: Make) -> None:
+    run = make_run(map(step, range(1, 11)))
+    assert read_run(run).state == "stopped"
+    with lock_directory(run):
+        story = read_run(run)
+        assert (story.state, story.eta_seconds) == ("running", pytest.approx(180))
+    assert read_run(run).eta_seconds is None
+
+
+def test_the_time_that_is_left_counts_from_the_last_resume(make_run: Make) -> None:
+    again = [step(i, elapsed_seconds=1000 + 5.0 * i) for i in range(11, 21)]
+    run = make_run([*map(step, range(1, 11)), {"event": "resume", "step": 10, "steps": 100}, *again])
+    with lock_directory(run):
+        assert read_run(run).eta_seconds == pytest.approx(80 * 5)
+
+
+def test_a_run_without_a_journal_is_what_its_model_says(make_run: Make) -> None:
+    run = make_run([])
+    (run / "journal.jsonl").unlink()
+    assert (read_run(run).state, read_run(run).steps) == ("stopped", ())
+    digest = hashlib.sha256((run / "recipe.toml").read_bytes()).hexdigest()
+    (run / "model").mkdir()
+    facts = {"recipe": digest, "bleu": 12.5, "profiles": {"en": [1]}}
+    (run / "model" / "config.json").write_text(json.dumps({"facts": facts}))
+    story = read_run(run / "model")
+    assert (story.name, story.state, story.facts) == ("en-de", "finished", {"recipe": digest, "bleu": 12.5})
+
+
+def test_what_is_no_run_is_refused_with_a_hint(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "model", tmp_path / "nowhere"):
+        with pytest.raises(RunError, match=r"there is no run in .*; hint: name a directory that `regard train` made"):
+            read_run(path)
+
+
+def test_a_long_run_is_thinned_and_keeps_its_ends(make_run: Make) -> None:
+    steps = [one.step for one in read_run(make_run(map(step, range(1, 20_001)))).steps]
+    assert 400 <= len(steps) <= MAX_POINTS
+    assert (steps[0], steps[-1]) == (1, 20_000)
+    gaps = {two - one for one, two in pairwise(steps[:-1])}
+    assert len(gaps) == 1  # evenly spaced
+
+
+def test_nothing_in_a_journal_can_spoil_the_story(make_run: Make) -> None:
+    odd: list[dict[str, Any]] = [
+        {"event": "step"}, {"event": "step", "step": "7"}, {"event": "step", "step": True}, {"event": "nothing"},
+        {}, {"event": ["step"]}, {"event": "step", "step": -1}, {"event": "validation", "step": None},
+        {"event": "examined"},
+        {"event": "examined", "report": {"source": 1, "target": 2}}, {"event": "resume", "step": 1.5},
+        {"event": "plan"},
+        {"event": "step", "step": 1, "loss": "nan", "nll": "inf", "rate": None, "elapsed_seconds": "x", "n_tokens": {}},
+        {"event": "validation", "step": 1, "loss": "nan", "samples": [1, {"source": 2}, None]},
+        {"event": "validation", "step": 1, "samples": "no"}, {"event": "refit"}, {"event": "warning"},
+        {"event": "init"}, {"event": "step", "step": 10**400}, {"event": "plan", "steps": 10**400},
+        {"event": "validation", "step": 2, "loss": 10**400, "bleu": -(10**400)}, {"event": "finished", "bleu": 10**400},
+    ]  # fmt: skip
+    run = make_run(odd)
+    text = (run / "journal.jsonl").read_text()
+    (run / "journal.jsonl").write_text("not json\n[1]\n\n" + "[" * 100_000 + "\n" + text)
+    (run / "recipe.toml").write_bytes(b"\xff\xfe = [")
+    story = read_run(run)
+    assert [(one.step, one.loss, one.perplexity) for one in story.steps] == [(1, None, None)]
+    assert story.recipe == {}
+    assert json.loads(json.dumps(story.to_dict(), allow_nan=False))["facts"] == {"bleu": None}
+
+
+def test_a_recipe_with_values_that_json_has_not_is_still_told(make_run: Make) -> None:
+    run = make_run([step(1)])
+    (run / "recipe.toml").write_text("a = 2026-01-02\nb = nan\nc = [inf, 1.5, true, 'x']\n[d]\ne = 07:30:00\n")
+    story = read_run(run)
+    assert story.recipe == {"a": "2026-01-02", "b": "nan", "c": ["inf", 1.5, True, "x"], "d": {"e": "07:30:00"}}
+    json.dumps(story.to_dict(), allow_nan=False)
+    assert "2026-01-02" in report_page(story)
+    (run / "recipe.toml").write_text(f"a = 0x{'f' * 9000}\n")
+    assert read_run(run).recipe == {}
+
+
+def test_nothing_in_a_story_grows_without_bound(make_run: Make) -> None:
+    side = {"name": "a.en", "n_lines": 3}
+    finding = {"kind": "x", "severity": "note", "message": "m" * 100_000, "lines": list(range(10_000))}
+    events: list[dict[str, Any]] = [
+        {"event": "examined", "report": {"n_pairs": 3, "source": side, "target": side, "findings": [finding] * 300}},
+        *({"event": "warning", "message": "w" * 5000} for _ in range(200)),
+    ]
+    for i in range(1, 3001):
+        samples = [{"source": f"s{i}-{j}" * 2000, "reference": "r", "translation": "t" * 9000} for j in range(3)]
+        events.append(validation(i, samples=samples))
+    story = read_run(make_run(events))
+    assert len(story.findings) == MAX_FINDINGS
+    assert len(story.findings[0]["message"]) <= MAX_CHARACTERS + 1
+    assert len(story.notes) == MAX_NOTES
+    assert len(story.validations) <= MAX_POINTS
+    assert len(json.dumps(story.to_dict())) < 1_000_000
+
+
+def test_reading_a_run_loads_no_torch(make_run: Make) -> None:
+    run = make_run([step(1), validation(1), finished()])
+    program = (
+        "import sys; from regard.report import read_run, report_page;"
+        "assert report_page(read_run(sys.argv[1])); sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(run)], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,210 @@
+"""The recipe: typed values with the paper's defaults; what is not known is refused in words."""
+
+import ast
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import regard
+from regard.errors import RecipeError
+from regard.run import Recipe, merge, parse_setting, read_recipe
+from regard.run.recipe import CorpusConfig, DataConfig, TextConfig, differences
+from regard.text.vocabulary import choose_vocab_size
+from regard.training import TrainingConfig
+
+DATA: dict[str, Any] = {"train": [{"source": "a.en", "target": "a.de"}]}
+SOURCE = Path(regard.__file__).parent
+RECIPES = sorted((SOURCE.parents[1] / "recipes").glob("*.toml"))
+
+
+def build(**sections: Any) -> Recipe:
+    return Recipe.build({"data": DATA} | sections)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"model": {"d_modle": 3}}, "unknown key 'model.d_modle'; did you mean 'd_model'?"),
+        ({"training": {"step": 3}}, "unknown key 'training.step'; did you mean 'steps'?"),
+        ({"trainin": {}}, "unknown key 'trainin'; did you mean 'training'?"),
+        ({"data": {"train": [{"sorce": "a"}]}}, "unknown key 'data.train.0.sorce'; did you mean 'source'?"),
+        (
+            {"data": DATA | {"validation": [{"source": "a", "target": "b", "wieght": 2}]}},
+            "unknown key 'data.validation.0.wieght'; did you mean 'weight'?",
+        ),
+        ({"text": {"zzz": 1}}, "unknown key 'text.zzz'"),
+        ({"data": {}}, "data.train is not given"),
+        ({"data": {"train": []}}, "data.train: Tuple should have at least 1 item"),
+        ({"training": 5}, "training is a section of the recipe: give one of its values, as training.seed"),
+        ({"training": {"steps": "abc"}}, "training.steps: Input should be a valid integer"),
+        ({"model": {"d_model": 30, "n_heads": 4}}, "d_model (30) must be a multiple of n_heads (4)"),
+        ({"text": {"joint": False}}, "text.joint = false needs model.tie = 'target' or 'none'"),
+        (
+            {"text": {"max_length": 64}, "model": {"positions": "learned", "max_positions": 64}},
+            "text.max_length = 64 needs model.max_positions = 65 or more",
+        ),
+        ({"training": {"budget_seconds": 5}}, "budget_seconds needs schedule = 'cooldown'"),
+        ({"data": {"train": [{"source": "a"}]}}, "a corpus is a source and a target file, or one TSV file"),
+        ({"data": {"train": [{"tsv": "a", "weight": 0}]}}, "data.train.0.weight: Input should be greater than 0"),
+        ({"model": {"preset": "huge"}}, "model.preset: Input should be 'tiny', 'small', 'base' or 'big'"),
+        ({"training": {"average_of": "best", "save_every": 5, "validate_every": 3}}, "needs save_every"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(raw: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError) as raised:
+        Recipe.build({"data": DATA} | raw)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_learned_positions_that_suffice_are_taken_and_waves_have_no_end() -> None:
+    assert build(text={"max_length": 64}, model={"positions": "learned", "max_positions": 65}).model.max_positions == 65
+    assert build(text={"max_length": 5_000}).text.max_length == 5_000
+
+
+def test_a_vocabulary_a_side_goes_with_matrices_of_their_own() -> None:
+    for tie in ("target", "none"):
+        assert build(text={"joint": False}, model={"tie": tie}).model.tie == tie
+
+
+def test_the_defaults_are_the_papers() -> None:
+    """PAPER.md section 2."""
+    recipe = build()
+    model, training = recipe.model, recipe.training
+    layers = (model.n_encoder_layers, model.n_decoder_layers)
+    assert (*layers, model.d_model, model.d_ff, model.n_heads, model.dropout) == (6, 6, 512, 2048, 8, 0.1)
+    assert (model.norm, model.positions, model.attention) == ("post", "sinusoidal", "scaled_dot_product")
+    assert (model.activation, model.tie) == ("relu", "all")
+    assert (training.beta1, training.beta2, training.epsilon) == (0.9, 0.98, 1e-9)
+    assert (training.schedule, training.rate, training.warmup) == ("noam", None, 4000)
+    assert (training.smoothing, training.steps, training.max_tokens) == (0.1, 100_000, 25_000)
+    assert (training.average, training.average_of) == (5, "last")
+    assert (training.accumulate, training.clip, training.ema, training.r_drop) == (1, None, None, 0.0)
+    assert training.save_every == 10 * 60 / 0.4  # every 10 minutes, at 0.4 s a step
+    assert (recipe.text.kind, recipe.text.joint) == ("bpe", True)
+    assert choose_vocab_size(2 * 4_500_000) == 37_000
+
+
+def test_big_is_the_papers() -> None:
+    model = build(model={"preset": "big"}).model
+    assert (model.d_model, model.d_ff, model.n_heads, model.dropout) == (1024, 4096, 16, 0.3)
+
+
+def test_a_preset_gives_what_is_not_said() -> None:
+    model = build(model={"preset": "tiny", "dropout": 0.3, "n_encoder_layers": 1}).model
+    assert (model.d_model, model.d_ff, model.n_heads, model.n_decoder_layers) == (128, 256, 4, 4)
+    assert (model.dropout, model.n_encoder_layers) == (0.3, 1)
+    assert model.config().d_model == 128
+
+
+def test_a_recipe_comes_back_from_toml_as_it_was() -> None:
+    recipe = build(
+        data=DATA | {"validation": [{"tsv": "v.tsv", "tag": "de"}], "held_out": 0.25},
+        model={"preset": "small", "norm": "pre"},
+        training={"rate": 0.003, "clip": 1.0, "ema": 0.999},
+        start_from="runs/a",
+    )
+    again = Recipe.build(tomllib.loads(recipe.to_toml()))
+    assert again == recipe
+    assert again.digest() == recipe.digest()
+
+
+def test_paths_are_kept_whole_so_that_a_run_goes_on_from_anywhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert build().data.train[0].source == tmp_path / "a.en"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"training": {"seed": 2}},
+        {"model": {"dropout": 0.2}},
+        {"text": {"max_length": 10}},
+        {"data": DATA | {"on_bad": "skip"}},
+        {"start_from": "m"},
+    ],
+)
+def test_the_digest_changes_with_any_value(change: dict[str, Any]) -> None:
+    assert build(**change).digest() != build().digest()
+    assert build().digest() == build(training={"seed": 1}).digest()
+
+
+@pytest.mark.parametrize(
+    ("text", "raw"),
+    [
+        ("training.steps=300", {"training": {"steps": 300}}),
+        ("model.dropout=0.3", {"model": {"dropout": 0.3}}),
+        ("model.norm=pre", {"model": {"norm": "pre"}}),
+        ('model.norm="pre"', {"model": {"norm": "pre"}}),
+        ("data.doctor=false", {"data": {"doctor": False}}),
+        ("start_from=runs/a=b", {"start_from": "runs/a=b"}),
+        (" training.steps = 3 ", {"training": {"steps": 3}}),
+        ('data.train=[{tsv="x"}]', {"data": {"train": [{"tsv": "x"}]}}),
+    ],
+)
+def test_a_setting_is_a_key_and_a_toml_value_or_a_string(text: str, raw: dict[str, Any]) -> None:
+    assert parse_setting(text) == raw
+
+
+@pytest.mark.parametrize("text", ["steps", "=3", ".steps=3", "training..steps=3", ""])
+def test_what_is_no_setting_is_refused(text: str) -> None:
+    with pytest.raises(RecipeError, match=r"is not a setting; hint: write it as training\.steps=300"):
+        parse_setting(text)
+
+
+def test_later_parts_win_and_the_rest_stays() -> None:
+    one, two = {"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"y": 5}, "c": {"z": 1}}
+    assert merge(one, two, {"b": 4}) == {"a": {"x": 1, "y": 5}, "b": 4, "c": {"z": 1}}
+    assert one == {"a": {"x": 1, "y": 2}, "b": 3}
+    assert merge({"a": 1}, {"a": {"x": 1}}) == {"a": {"x": 1}}
+
+
+def test_differences_name_the_key_and_both_values() -> None:
+    was, now = {"model": {"dropout": 0.1, "d_model": 8}, "x": 1}, {"model": {"dropout": 0.3, "d_model": 8}, "x": 1}
+    assert differences(was, now) == ["model.dropout was 0.1 and is 0.3"]
+    assert differences({"a": 1}, {"b": 2}) == ["a was 1 and is not set", "b was not set and is 2"]
+    assert differences(was, was) == []
+
+
+def test_a_recipe_file_that_can_not_be_read_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("steps = = 3")
+    (tmp_path / "latin.toml").write_bytes(b"a = '\xe4'")
+    for name, words in [("bad.toml", "is not TOML"), ("latin.toml", "is not TOML"), ("no.toml", "no such file")]:
+        with pytest.raises(RecipeError, match=words):
+            read_recipe(tmp_path / name)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+def test_every_recipe_that_we_give_away_is_valid_and_short(path: Path) -> None:
+    raw = read_recipe(path)
+    Recipe.build(merge({"data": DATA}, raw))  # the text is named on the command line
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
+
+
+def _attributes_read() -> set[str]:
+    """The names of all attributes that the source reads, those of the schema itself left out."""
+    names = set()
+    for path in SOURCE.rglob("*.py"):
+        if path.name in {"schema.py", "config.py"}:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        configs = [one for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and one.name.endswith("Config")]
+        inside = {id(node) for one in configs for node in ast.walk(one)}
+        names |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and id(n) not in inside}
+    return names
+
+
+def test_every_field_of_a_recipe_is_read_by_some_code() -> None:
+    read = _attributes_read()
+    assert "no_such_field" not in read
+    sections: list[type[BaseModel]] = [Recipe, DataConfig, TextConfig, TrainingConfig]
+    sections.append(type(build().model.config()))
+    fields = [f"{one.__name__}.{name}" for one in sections for name in one.model_fields]
+    assert [field for field in fields if field.split(".")[1] not in read] == []
+    # a corpus is handed on whole
+    assert CorpusConfig(tsv=Path("x"), weight=2.0, tag="de").corpus().weight == 2.0

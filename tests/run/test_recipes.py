@@ -1,0 +1,90 @@
+"""Every recipe that we ship parses; the paper's are the paper's, and take steps."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from regard.demo.digits import write_digits
+from regard.run import Recipe, Watcher, merge, train
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+WMT = [path for path in RECIPES if path.stem.startswith("wmt14")]
+# the schedule, the vocabulary's kind and everything else stay as they are: only what needs a larger machine shrinks
+NARROW = {
+    "text": {"vocabulary": 290},
+    "model": {"d_model": 32, "d_ff": 64, "n_heads": 4},
+    "training": {"steps": 20, "max_tokens": 200, "save_every": 10, "validate_every": 20, "translated": 2},
+}
+
+
+def name(path: Path) -> str:
+    return path.stem
+
+
+def build(path: Path) -> Recipe:
+    text = {"data": {"train": [{"source": "train.en", "target": "train.de"}]}}
+    return Recipe.build(merge(text, tomllib.loads(path.read_text(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=name)
+def test_it_parses_and_is_short(path: Path) -> None:
+    build(path)
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
+
+
+def test_there_are_recipes_for_two_cores() -> None:
+    found = {path.stem for path in RECIPES} - {path.stem for path in WMT}
+    assert found == {"en-ko", "multi30k-en-de", "multi30k-en-fr", "tatoeba-en-de"}
+
+
+def test_there_are_recipes_for_the_paper() -> None:
+    assert [path.stem for path in WMT] == ["wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-big"]
+
+
+@pytest.mark.parametrize(
+    ("stem", "shape", "dropout", "steps", "average", "vocabulary"),
+    [
+        ("wmt14-en-de-base", (6, 512, 2048, 8), 0.1, 100_000, 5, 37_000),
+        ("wmt14-en-de-big", (6, 1024, 4096, 16), 0.3, 300_000, 20, 37_000),
+        ("wmt14-en-fr-big", (6, 1024, 4096, 16), 0.1, 300_000, 20, 32_000),
+    ],
+)
+def test_the_paper_s_values(
+    stem: str, shape: tuple[int, ...], dropout: float, steps: int, average: int, vocabulary: int
+) -> None:
+    recipe = build(next(path for path in WMT if path.stem == stem))
+    model, training = recipe.model, recipe.training
+    assert (model.n_encoder_layers, model.d_model, model.d_ff, model.n_heads) == shape
+    assert model.n_decoder_layers == model.n_encoder_layers and model.norm == "post" and model.tie == "all"
+    assert (model.dropout, training.steps, training.average, recipe.text.vocabulary) == (
+        dropout, steps, average, vocabulary,
+    )  # fmt: skip
+    assert (training.beta1, training.beta2, training.epsilon) == (0.9, 0.98, 1e-9)
+    assert (training.schedule, training.warmup, training.rate, training.smoothing) == ("noam", 4000, None, 0.1)
+    assert training.max_tokens == 25_000
+
+
+class Losses(Watcher):
+    """The loss of every step."""
+
+    def __init__(self) -> None:
+        self.found: list[float] = []
+
+    def event(self, event: str, **fields: float) -> None:
+        if event == "step":
+            self.found.append(fields["loss"])
+
+
+@pytest.mark.parametrize("path", WMT, ids=name)
+def test_the_paper_s_recipes_take_twenty_steps(path: Path, tmp_path: Path) -> None:
+    source, target = write_digits(tmp_path, 300, seed=1)
+    raw = merge(
+        tomllib.loads(path.read_text(encoding="utf-8")),
+        {"data": {"train": [{"source": str(source), "target": str(target)}]}},
+        NARROW,
+    )
+    seen = Losses()
+    train(raw, tmp_path / "run", watcher=seen)
+    # the warm-up has only begun: the rate is a millionth, and the loss has hardly moved
+    assert len(seen.found) == 20 and all(0 < loss < 10 for loss in seen.found)
