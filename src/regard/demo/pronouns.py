@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.artifact import LoadedModel
 from regard.demo.street.corpus import StreetPair
 from regard.nn import Trace
-from regard.translator.details import word_numbers
+from regard.text.words import word_numbers
 
 Attention = Literal["encoder", "cross"]
 Weights = list[float]  # of the source's words, one each

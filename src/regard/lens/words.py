@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.text.tokenizer import Tokenizer
-from regard.text.vocabulary import SPACE
-
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-# Thai to Myanmar, Khmer, kana, Han: written without spaces, so that a piece is as much of a word as there is
-_NO_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
-)
+from regard.text.words import group_words
 
 
 @dataclass(frozen=True)
@@ -70,50 +63,19 @@ class Side:
 
 
 def side_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Side:
-    """Ids as pieces and words. Special symbols are words of their own."""
-    texts = [tokenizer.piece(one) for one in ids]
-    special = _special_ids(tokenizer)
-    groups: list[list[int]] = []
-    for place, one in enumerate(ids):
-        apart = place == 0 or one in special or ids[place - 1] in special
-        if apart or texts[place].startswith(SPACE) or _stands_alone(texts, groups[-1], place):
-            groups.append([place])
-        else:
-            groups[-1].append(place)
-    words = tuple(_word(tokenizer, [ids[i] for i in group], group, special) for group in groups)
-    word_of = {place: number for number, group in enumerate(groups) for place in group}
+    """Sub-words and words of a sequence of ids. Special symbols are words of their own."""
+    groups = group_words(tokenizer, ids, split_unspaced=True)
+    words = tuple(_word(tokenizer, [ids[i] for i in group], group) for group in groups)
+    word_of = {position: number for number, group in enumerate(groups) for position in group}
     pieces = tuple(
-        Piece(text, one, word_of[i], one in special) for i, (text, one) in enumerate(zip(texts, ids, strict=True))
+        Piece(tokenizer.piece(piece_id), piece_id, word_of[i], piece_id in tokenizer.special_ids)
+        for i, piece_id in enumerate(ids)
     )
     return Side(tokenizer.decode(ids), pieces, words)
 
 
-def _special_ids(tokenizer: Tokenizer) -> frozenset[int]:
-    tags = [tokenizer.encode("", tag=tag)[0] for tag in tokenizer.tags]
-    return frozenset([tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, *tags])
-
-
-def _word(tokenizer: Tokenizer, ids: list[int], places: list[int], special: frozenset[int]) -> Word:
+def _word(tokenizer: Tokenizer, ids: list[int], positions: list[int]) -> Word:
     joined = "".join(map(tokenizer.piece, ids))
-    if ids[0] in special:
-        return Word(joined, tuple(places), True)
-    return Word(tokenizer.decode(ids) or joined, tuple(places), False)
-
-
-def _stands_alone(texts: Sequence[str], before: Sequence[int], place: int) -> bool:
-    """Whether a piece without a space in front is a word all the same: in a script that writes none."""
-    if all(texts[i] == SPACE for i in before):
-        return False  # a space that is a piece of its own belongs to what follows
-    return _NO_SPACES.match(_first_character(texts, place)) is not None
-
-
-def _first_character(texts: Sequence[str], place: int) -> str:
-    """The character that begins at a piece, also where it is spelled as bytes; nothing inside a character."""
-    raw = bytearray()
-    for text in texts[place : place + 4]:
-        if (byte := _BYTE.fullmatch(text)) is None:
-            break
-        raw.append(int(byte[1], 16))
-    if raw and raw[0] & 0xC0 == 0x80:
-        return ""
-    return raw.decode(errors="ignore")[:1] if raw else texts[place][:1]
+    if ids[0] in tokenizer.special_ids:
+        return Word(joined, tuple(positions), True)
+    return Word(tokenizer.decode(ids) or joined, tuple(positions), False)

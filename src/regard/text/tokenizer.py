@@ -34,7 +34,7 @@ class Tokenizer:
         self.tags: tuple[str, ...] = tuple(
             piece[2:-2] for piece in self._controls.values() if piece.startswith(">>") and piece.endswith("<<")
         )
-        self._special = {PAD_ID, BOS_ID, EOS_ID, *self._controls}
+        self.special_ids = frozenset({PAD_ID, BOS_ID, EOS_ID, *self._controls})
         byte_id = self._processor.piece_to_id
         self._byte_ids: list[int] = [byte_id(f"<0x{byte:02X}>") for byte in range(256)]
 
@@ -62,7 +62,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, on one line whatever they are; padding, begin, end and tags are left out."""
-        return normalise(self._processor.decode([int(i) for i in ids if int(i) not in self._special]))
+        return normalise(self._processor.decode([int(i) for i in ids if int(i) not in self.special_ids]))
 
     def pieces(self, line: str, *, tag: str | None = None) -> list[str]:
         """The sub-words of a line, as they stand in the vocabulary."""
@@ -106,9 +106,9 @@ class Tokenizer:
 
     def _sample(self, sequence: Sequence[int], alpha: float, rng: Random) -> list[int]:
         start, end = 0, len(sequence)
-        while start < end and sequence[start] in self._special:
+        while start < end and sequence[start] in self.special_ids:
             start += 1
-        while end > start and sequence[end - 1] in self._special:
+        while end > start and sequence[end - 1] in self.special_ids:
             end -= 1
         text = self.decode(sequence[start:end])
         body: list[int] = []

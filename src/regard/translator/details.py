@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from regard.decoding.options import Hypothesis
 from regard.text.tokenizer import Tokenizer
-from regard.text.vocabulary import SPACE
+from regard.text.words import word_numbers
 
 # A sequence of so many symbols that comes so many times in a row is a loop, not language.
 _LOOP_TIMES = 4
@@ -28,21 +28,6 @@ def tokens_of(tokenizer: Tokenizer, found: Hypothesis) -> tuple[Token, ...]:
     """The sub-words of a hypothesis with their probabilities."""
     pairs = zip(found.ids, found.log_probs, strict=False)  # the last log-probability may be the end symbol's
     return tuple(Token(tokenizer.piece(one), exp(log_prob)) for one, log_prob in pairs)
-
-
-def word_numbers(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int | None]:
-    """For each sub-word, the number of the word that it belongs to; None for a language tag."""
-    numbers: list[int | None] = []
-    current = -1
-    for one in ids:
-        piece = tokenizer.piece(one)
-        if piece.startswith(">>") and piece.endswith("<<"):
-            numbers.append(None)
-            continue
-        if piece.startswith(SPACE) or current < 0:
-            current += 1
-        numbers.append(current)
-    return numbers
 
 
 def align_words(
