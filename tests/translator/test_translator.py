@@ -170,7 +170,7 @@ def test_learned_positions_that_are_used_up_can_still_be_looked_at(tmp_path: Pat
     """A random model hardly ever ends: its translations are as long as its positions allow."""
     write_model(tmp_path / "model", max_length=15, positions="learned", max_positions=16)
     with Translator.load(tmp_path / "model", engine="torch", threads=1) as translator:
-        endless = DecodingOptions(beam=1, extra_length=50, banned=(0, 2))  # padding and <s> belong to no word
+        endless = DecodingOptions(beam=1, extra_length=50, banned=(0, 2, 3))  # only words, and no end
         (done,) = translator.translate(["one two three"], options=endless, details=True)
         assert done.alignment
         for asked in (
