@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.decoding import DecodingOptions, Hypothesis, Sampling, decode, ensemble, ensemble_state, score
-from regard.decoding.penalties import gnmt
+from regard.decoding.options import gnmt
 
 Maker = Callable[..., nn.Module]
 BEGIN, END, PAD = 2, 3, 0

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.decoding import Sampling
-from regard.decoding.sampling import draw
+from regard.decoding.greedy import draw
 from regard.errors import RecipeError
 
 from .toys import Toy, sources

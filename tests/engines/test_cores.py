@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from regard.engines.cores import n_cores
+from regard.engines.engine import n_cores
 
 
 def test_only_the_cores_that_a_process_may_use_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from regard.lens.plots import pictures
 from regard.lens.plots.canvas import DOTS_PER_INCH, Picture, shorten
 from regard.lens.plots.maps import Caption, Map, draw_map, draw_wall
 from regard.lens.plots.pictures import draw_head, draw_heads, draw_heads_table, draw_positions
-from regard.nn.positions import sinusoid
+from regard.nn import sinusoid
 
 
 def texts(figure: Figure) -> list[str]:

@@ -333,7 +333,7 @@ def test_a_full_disk_met_by_safetensors_is_told_in_words(
     def full(tensors: object, path: object) -> None:
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("regard.models.weights.save_file", full)
+    monkeypatch.setattr("regard.models.base.save_file", full)
     with pytest.raises(RunError, match="no space left on device; hint: free some space"):
         save(checkpoints, 10)
     assert names(checkpoints) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard.artifact import describe
 from regard.decoding.options import DecodingOptions, Sampling
-from regard.engines.load import EngineName, load_engine
+from regard.engines.engine import EngineName, load_engine
 from regard.errors import ArtifactError, DataError, UserError
 from regard.serve import load_models
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer

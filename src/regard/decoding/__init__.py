@@ -7,22 +7,19 @@ so that an engine without torch can speak of a search without paying for one.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from regard.decoding.options import DecodingOptions, Hypothesis, Sampling, check_options
-from regard.decoding.penalties import gnmt
+from regard.decoding.options import DecodingOptions, Hypothesis, Sampling, check_options, gnmt
 
 if TYPE_CHECKING:
-    from regard.decoding.ensembles import ensemble, ensemble_state
-    from regard.decoding.scoring import alternatives, score
-    from regard.decoding.search import decode
-    from regard.decoding.search_batch import Step
+    from regard.decoding.search import alternatives, decode, score
+    from regard.decoding.search_batch import Step, ensemble, ensemble_state
 
 _HOME = {
     "Step": "search_batch",
-    "alternatives": "scoring",
+    "alternatives": "search",
     "decode": "search",
-    "ensemble": "ensembles",
-    "ensemble_state": "ensembles",
-    "score": "scoring",
+    "ensemble": "search_batch",
+    "ensemble_state": "search_batch",
+    "score": "search",
 }
 
 __all__ = [

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from regard.decoding.candidates import best_candidates
 from regard.decoding.constraints import Constraint, constrain
-from regard.decoding.options import DecodingOptions, Hypothesis, hypothesis_of
-from regard.decoding.penalties import gnmt
+from regard.decoding.options import DecodingOptions, Hypothesis, gnmt, hypothesis_of
 from regard.decoding.search_batch import Step, Task
 
 _NEVER = float("-inf")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.decoding.penalties import gnmt
 from regard.errors import RecipeError
 
 
@@ -41,6 +40,14 @@ class Hypothesis:
     log_probs: tuple[float, ...]  # of each id, and of the end symbol where it was reached
     score: float  # Σ log_probs / ((5 + length) / 6)^α: what hypotheses are ranked by
     attention: tuple[tuple[float, ...], ...] | None = None  # (len(ids), source length): one head's weights
+
+
+def gnmt(length: int, alpha: float) -> float:
+    """((5 + length) / 6)^α, by which a sum of log-probabilities is divided (Wu et al., 2016, equation 14).
+
+    `length` counts symbols with the end symbol, where it was reached: as many as there are log-probabilities.
+    """
+    return float(((5.0 + length) / 6.0) ** alpha)
 
 
 def hypothesis_of(symbols: Sequence[int], log_probs: Sequence[float], end_id: int, length_penalty: float) -> Hypothesis:

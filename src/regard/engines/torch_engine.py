@@ -25,7 +25,7 @@ from regard.decoding import (
     ensemble_state,
     score,
 )
-from regard.engines.protocol import Found, Ids
+from regard.engines.engine import Found, Ids
 from regard.errors import ArtifactError, DataError, RecipeError
 from regard.nn import Trace
 

@@ -1,8 +1,9 @@
 """One file an architecture. CONTRIBUTING.md says what else to add with one."""
 
-from regard.models.protocols import Memory, State, TranslationModel
-from regard.models.transformer import PRESETS, Transformer, TransformerConfig
-from regard.models.weights import (
+from regard.models.base import (
+    Memory,
+    State,
+    TranslationModel,
     load_weights,
     named_weights,
     require_alike,
@@ -10,6 +11,7 @@ from regard.models.weights import (
     require_same_form,
     write_tensors,
 )
+from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 
 # architecture → (the model, its configuration)
 MODELS = {"transformer": (Transformer, TransformerConfig)}

@@ -5,17 +5,16 @@ from regard.nn.attention import (
     MultiHeadAttention,
     additive_scores,
     attention_weights,
+    causal_visible,
     dot_product_scores,
+    padding_visible,
     scaled_dot_product_scores,
 )
 from regard.nn.cross_entropy import Scores, linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
 from regard.nn.dropout import Dropout
-from regard.nn.embedding import Embedding, InputEmbedding
-from regard.nn.feed_forward import Activation, FeedForward
-from regard.nn.masks import causal_visible, padding_visible
-from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoid
+from regard.nn.embedding import Embedding, InputEmbedding, LearnedPositions, SinusoidalPositions, sinusoid
 from regard.nn.state import KeyValues, shared_rows
-from regard.nn.sublayer import Norm, Residual
+from regard.nn.sublayer import Activation, FeedForward, Norm, Residual
 from regard.nn.trace import Trace, at
 
 __all__ = [

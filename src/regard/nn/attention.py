@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from regard.nn.masks import causal_visible
 from regard.nn.state import KeyValues
 from regard.nn.trace import Trace
 
@@ -18,6 +17,21 @@ AttentionKind = Literal["scaled_dot_product", "dot_product", "additive"]
 
 # Up to this many keys, plain batched products beat the fused CPU kernel (5 times at 14 keys; even at about 256).
 FUSED_FROM = 256
+
+
+def padding_visible(ids: Tensor, pad_id: int) -> Tensor | None:
+    """(B, S) ids → (B, 1, 1, S): every query sees every real symbol; None when nothing is padded."""
+    real = ids != pad_id
+    return None if bool(real.all()) else real[:, None, None, :]
+
+
+def causal_visible(n_queries: int, n_keys: int | None = None, device: torch.device | None = None) -> Tensor:
+    """(T, S): position t sees itself and what came before (section 3.2.3, "masked").
+
+    With more keys than queries the queries are the last positions, as when a cache holds the past.
+    """
+    n_keys = n_queries if n_keys is None else n_keys
+    return torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
 
 
 def dot_product_scores(q: Tensor, k: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from regard.artifact import LoadedModel
 from regard.data import TokenStore
 from regard.decoding import DecodingOptions, Hypothesis
-from regard.decoding.penalties import gnmt
+from regard.decoding.options import gnmt
 from regard.engines.torch_engine import TorchEngine
 
 PENALTIES = (0.6, 0.8, 1.0, 1.2, 1.4)  # of those that are equally good, the first: the paper's

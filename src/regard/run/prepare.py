@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from regard.data import TokenStore, build_store, open_store
 from regard.durable import commit_directory, read_regular_file, verify_directory
-from regard.engines.cores import n_cores
+from regard.engines.engine import n_cores
 from regard.errors import ArtifactError, DataError, RunError
 from regard.run.recipe import DataConfig, TextConfig
 from regard.text import (

@@ -12,7 +12,7 @@ from typing import Any
 from regard.artifact import Description, search_options
 from regard.decoding.options import DecodingOptions
 from regard.durable import open_regular_file
-from regard.engines.cores import n_cores
+from regard.engines.engine import n_cores
 from regard.serve.batching.batcher import Translates
 from regard.text.languages import Languages
 from regard.translator import Translator

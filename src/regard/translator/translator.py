@@ -10,8 +10,7 @@ from typing import Self
 
 from regard.artifact import Description, describe, max_length, search_options
 from regard.decoding.options import DecodingOptions, Hypothesis
-from regard.engines.load import EngineName, Precision, load_engine
-from regard.engines.protocol import Engine
+from regard.engines.engine import Engine, EngineName, Precision, load_engine
 from regard.text import normalise
 from regard.text.sentences import Part, split_long
 from regard.text.tokenizer import Tokenizer

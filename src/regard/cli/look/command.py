@@ -80,7 +80,7 @@ def _draw_positions(run: Path | None, outputs: ask.Outputs) -> None:
 
     check_matplotlib()
     if run is None:
-        from regard.nn.positions import sinusoid
+        from regard.nn import sinusoid
 
         table, kind, d_model = sinusoid(_N_POSITIONS, _PAPER_D_MODEL), "sinusoidal", _PAPER_D_MODEL
         about = "Sine and cosine of the paper"

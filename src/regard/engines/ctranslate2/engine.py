@@ -12,13 +12,21 @@ from typing import Any, Literal
 
 import ctranslate2
 
-from regard.decoding.options import DecodingOptions, Hypothesis, check_options
-from regard.decoding.penalties import gnmt
-from regard.engines.cores import n_cores
-from regard.engines.ctranslate2.batches import Job, batches_of, of_one_limit
+from regard.decoding.options import DecodingOptions, Hypothesis, check_options, gnmt
 from regard.engines.ctranslate2.model_file import check_converted
-from regard.engines.ctranslate2.search import END, Outcome, beta_of, constrains, outcomes_of, ranked, settings_of
-from regard.engines.protocol import Found, Ids
+from regard.engines.ctranslate2.search import (
+    END,
+    Job,
+    Outcome,
+    batches_of,
+    beta_of,
+    constrains,
+    of_one_limit,
+    outcomes_of,
+    ranked,
+    settings_of,
+)
+from regard.engines.engine import Found, Ids, n_cores
 from regard.errors import ArtifactError, DataError
 
 ComputeType = Literal["int8", "float32"]

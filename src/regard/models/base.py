@@ -1,17 +1,64 @@
 """A model's weights as named tensors, and back, exactly."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Protocol, Self
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn, no_grad
 
 from regard.errors import ArtifactError
+from regard.nn import Trace
 
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+class Memory(Protocol):
+    """What the encoder made of the source."""
+
+    def select(self, rows: Tensor) -> Self: ...
+
+
+class State(Protocol):
+    """What decoding remembers between two steps."""
+
+    def select(self, rows: Tensor) -> Self:
+        """Batch rows in another order, repeated or left out."""
+        ...
+
+
+class TranslationModel(Protocol):
+    """`forward` for training, `encode / start / step` for decoding: two roads to the same numbers."""
+
+    pad_id: int
+
+    def forward(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
+        """(B, S), (B, T) → logits (B, T, V)."""
+        ...
+
+    def features(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
+        """(B, S), (B, T) → (B, T, D): `forward` without its last, largest product."""
+        ...
+
+    @property
+    def output_weight(self) -> Tensor:
+        """(V, D): logits are `features @ output_weight.T`."""
+        ...
+
+    def encode(self, src: Tensor, trace: Trace | None = None) -> Any: ...
+
+    def start(self, memory: Any) -> Any:
+        """The state before the first symbol."""
+        ...
+
+    def step(self, last: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """(B,) last symbols → log-probabilities (B, V) of the next ones, and the new state."""
+        ...
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
