@@ -25,6 +25,8 @@ check: .venv/.dev  ## check formatting, lint, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deno fmt --check
+	$(BIN)/deno lint
 
 fix: .venv/.dev  ## format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix --exit-zero .

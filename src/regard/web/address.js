@@ -1,7 +1,7 @@
 // The state in the address, so that a link, the back button and a reload lead to the same sight.
 // It stands after the "#": that part never leaves the browser, so no log on the way holds anybody's text.
 
-import { UNTOUCHED, VIEWS, change, onChange, state } from "./state.js";
+import { change, onChange, state, UNTOUCHED, VIEWS } from "./state.js";
 
 const LONGEST = 16_000; // characters of an address; beyond that a link is of no use in most places
 const ATTENTIONS = ["encoder", "decoder", "cross"];
@@ -70,7 +70,9 @@ function hash() {
 
 /** An alternative that was chosen belongs to its text and model: with others, none is. */
 function ofItsText(changed) {
-  const same = ["text", "model", "source", "target"].every((name) => !(name in changed) || changed[name] === state[name]);
+  const same = ["text", "model", "source", "target"].every((name) =>
+    !(name in changed) || changed[name] === state[name]
+  );
   return same ? changed : { ...changed, chosen: {} };
 }
 
@@ -104,7 +106,9 @@ function placeOf(parts) {
 }
 
 function changesOf(parts) {
-  const off = (parts.get("off") ?? "").split(",").filter((key) => /^(encoder|decoder|cross)\.\d{1,3}\.\d{1,3}$/.test(key));
+  const off = (parts.get("off") ?? "").split(",").filter((key) =>
+    /^(encoder|decoder|cross)\.\d{1,3}\.\d{1,3}$/.test(key)
+  );
   const positions = parts.get("positions");
   return {
     off: [...new Set(off)],

@@ -32,7 +32,10 @@ export class Alternatives {
     this.#lines = lines;
     const focused = this.#element.contains(document.activeElement) ? document.activeElement.dataset.place : null;
     const several = lines.filter((line) => line?.alternatives?.length).length > 1;
-    const lists = lines.flatMap((line, place) => (line?.alternatives?.length ? [this.#list(line, place, chosen[place]?.place ?? 0, several)] : []));
+    const lists = lines.flatMap((
+      line,
+      place,
+    ) => (line?.alternatives?.length ? [this.#list(line, place, chosen[place]?.place ?? 0, several)] : []));
     this.#element.replaceChildren(...lists);
     if (focused) this.#element.querySelector(`[data-place="${focused}"]`)?.focus();
     this.#open();
@@ -40,12 +43,20 @@ export class Alternatives {
 
   #list(line, place, chosen, several) {
     const rows = [line, ...line.alternatives].map((one, row) =>
-      make("li", {}, make(
-        "button",
-        { "aria-pressed": String(row === chosen), "data-place": `${place}-${row}`, onclick: () => this.#onTake(place, row) },
-        make("span", { class: "score", title: t("score") }, number(one.score, 2)),
-        make("span", { class: "text", dir: "auto" }, one.text),
-      )),
+      make(
+        "li",
+        {},
+        make(
+          "button",
+          {
+            "aria-pressed": String(row === chosen),
+            "data-place": `${place}-${row}`,
+            onclick: () => this.#onTake(place, row),
+          },
+          make("span", { class: "score", title: t("score") }, number(one.score, 2)),
+          make("span", { class: "text", dir: "auto" }, one.text),
+        ),
+      )
     );
     const label = several ? t("alternatives.of", place + 1) : t("alternatives.title");
     return make("div", {}, make("h3", {}, label), make("ol", { "aria-label": label }, ...rows));

@@ -23,7 +23,12 @@ export class BeforeAfter {
 function alone(look) {
   const words = look.target.text.split(/\s+/).filter(Boolean).map((text) => ({ text }));
   const before = side(t("try.before"), words, [], look.log_probability);
-  const after = make("div", { class: "half" }, make("h2", {}, t("try.after")), make("p", { class: "note" }, t("try.nothing")));
+  const after = make(
+    "div",
+    { class: "half" },
+    make("h2", {}, t("try.after")),
+    make("p", { class: "note" }, t("try.nothing")),
+  );
   return [make("div", { class: "halves" }, before, after)];
 }
 
@@ -31,9 +36,18 @@ function both({ before, after, of_before: now }) {
   const texts = [before, after].map(({ words }) => words.map(({ text }) => text));
   const [lost, gained] = changedWords(...texts);
   const same = before.text === after.text;
-  const verdict = make("p", { class: "verdict", role: "status" }, ...verdictOf(before, now, same, Math.max(...[lost, gained].map((one) => one.filter(Boolean).length))));
+  const verdict = make(
+    "p",
+    { class: "verdict", role: "status" },
+    ...verdictOf(before, now, same, Math.max(...[lost, gained].map((one) => one.filter(Boolean).length))),
+  );
   return [
-    make("div", { class: "halves" }, side(t("try.before"), before.words, lost, before.log_probability), side(t("try.after"), after.words, gained, after.log_probability)),
+    make(
+      "div",
+      { class: "halves" },
+      side(t("try.before"), before.words, lost, before.log_probability),
+      side(t("try.after"), after.words, gained, after.log_probability),
+    ),
     verdict,
   ];
 }
@@ -46,7 +60,13 @@ function side(title, words, changed, logProbability) {
     shade(one, probability);
     text.append(one, " ");
   });
-  return make("div", { class: "half" }, make("h2", {}, title), text, make("p", { class: "logp" }, `${t("try.logp")} `, make("b", {}, number(logProbability, 2))));
+  return make(
+    "div",
+    { class: "half" },
+    make("h2", {}, title),
+    text,
+    make("p", { class: "logp" }, `${t("try.logp")} `, make("b", {}, number(logProbability, 2))),
+  );
 }
 
 function verdictOf(before, now, same, nChanged) {
@@ -69,10 +89,28 @@ function wordByWord(before, now) {
   const items = before.map(({ text, probability }, place) => {
     const after = now[place]?.probability ?? 0;
     const said = t("try.word", quoted(text), percent(probability), percent(after));
-    return make("li", { title: said }, make("span", { class: "unseen" }, said), make("span", { "aria-hidden": "true", dir: "auto", class: "name" }, text), shareBar("was", probability), shareBar("is", after));
+    return make(
+      "li",
+      { title: said },
+      make("span", { class: "unseen" }, said),
+      make("span", { "aria-hidden": "true", dir: "auto", class: "name" }, text),
+      shareBar("was", probability),
+      shareBar("is", after),
+    );
   });
   const label = t("try.words");
-  return make("figure", { class: "likely" }, make("figcaption", {}, label, make("span", { class: "was" }, t("try.was")), make("span", { class: "is" }, t("try.is"))), make("ul", { "aria-label": label }, ...items));
+  return make(
+    "figure",
+    { class: "likely" },
+    make(
+      "figcaption",
+      {},
+      label,
+      make("span", { class: "was" }, t("try.was")),
+      make("span", { class: "is" }, t("try.is")),
+    ),
+    make("ul", { "aria-label": label }, ...items),
+  );
 }
 
 function shareBar(kind, share) {

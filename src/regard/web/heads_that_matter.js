@@ -60,7 +60,9 @@ export class HeadsThatMatter {
     if (controller.signal.aborted) return false;
     this.#controller = null;
     this.#wait(false);
-    if (error) this.#said.textContent = error.status === 404 ? t("try.matter.none") : t("refused", error.code, error.message);
+    if (error) {
+      this.#said.textContent = error.status === 404 ? t("try.matter.none") : t("refused", error.code, error.message);
+    }
     return !error;
   }
 

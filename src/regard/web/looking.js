@@ -1,7 +1,7 @@
 // What the model computes for a line. One question a line: moving between heads, or from view to view, asks nothing again.
 
 import { ask, onReturn } from "./service.js";
-import { UNTOUCHED, lookedAt, state } from "./state.js";
+import { lookedAt, state, UNTOUCHED } from "./state.js";
 
 const known = new Map(); // the last looks, by what was asked
 const MOST = 6; // a look holds every number of a sentence: some megabytes
@@ -18,7 +18,12 @@ export function question(changes = UNTOUCHED) {
     target: state.target,
     translation: state.chosen[number]?.text ?? null,
     arrays: "base64",
-    interventions: { heads_off: changes.off.map(headOf), scale: changes.scale, mask: changes.mask, positions: changes.positions },
+    interventions: {
+      heads_off: changes.off.map(headOf),
+      scale: changes.scale,
+      mask: changes.mask,
+      positions: changes.positions,
+    },
   };
 }
 

@@ -42,4 +42,6 @@ onServer((now) => now === "there" && meet());
 onChange(["shownOf"], () => model()?.ready === false && state.shownOf.lines.some(Boolean) && meet()); // its training has ended
 meet();
 watch();
-if (state.view === "translate" && !matchMedia("(pointer: coarse)").matches) byId("sentence").focus({ preventScroll: true });
+if (state.view === "translate" && !matchMedia("(pointer: coarse)").matches) {
+  byId("sentence").focus({ preventScroll: true });
+}

@@ -10,8 +10,7 @@ export function settle(wanted) {
   const { models } = state;
   if (!models.length) return wanted;
   const suits = (one) => one.source === wanted.source && one.targets.includes(wanted.target);
-  const found =
-    models.find((one) => one.name === wanted.model) ??
+  const found = models.find((one) => one.name === wanted.model) ??
     models.find(suits) ??
     models.find((one) => wanted.source && one.source === wanted.source) ??
     models.find((one) => one.targets.includes(wanted.target)) ??
@@ -48,14 +47,22 @@ function pickers(now) {
   if (now.source && state.target) {
     const sources = unique(state.models.map((one) => one.source).filter(Boolean));
     const targets = unique(state.models.filter((one) => one.source === now.source).flatMap((one) => one.targets));
-    shown.push(picker("pair-from", "pair.from", named(sources), now.source, (source) => pick({ source, target: state.target })));
+    shown.push(
+      picker("pair-from", "pair.from", named(sources), now.source, (source) => pick({ source, target: state.target })),
+    );
     shown.push(arrow(now));
-    shown.push(picker("pair-to", "pair.to", named(targets), state.target, (target) => pick({ source: now.source, target })));
+    shown.push(
+      picker("pair-to", "pair.to", named(targets), state.target, (target) => pick({ source: now.source, target })),
+    );
   }
-  const rivals = state.models.filter((one) => !state.target || !one.source || (one.source === now.source && one.targets.includes(state.target)));
+  const rivals = state.models.filter((one) =>
+    !state.target || !one.source || (one.source === now.source && one.targets.includes(state.target))
+  );
   if (rivals.length > 1 || !shown.length) {
     const names = rivals.map(({ name }) => [name, name]);
-    shown.push(picker("pair-model", "pair.model", names, now.name, (name) => pick({ model: name, target: state.target })));
+    shown.push(
+      picker("pair-model", "pair.model", names, now.name, (name) => pick({ model: name, target: state.target })),
+    );
   }
   queueMicrotask(() => focused?.startsWith("pair-") && byId(focused)?.focus());
   return shown;
@@ -78,7 +85,13 @@ function arrow(now) {
     const text = [...byId("words").children].map((line) => line.textContent).join("\n");
     change({ ...settle({ source: back.source, target: now.source }), text, chosen: {}, line: 0 }, { step: true });
   };
-  return make("button", { class: "quiet", id: "pair-swap", "aria-label": t("pair.swap"), title: t("pair.swap"), onclick: swap }, "⇄");
+  return make("button", {
+    class: "quiet",
+    id: "pair-swap",
+    "aria-label": t("pair.swap"),
+    title: t("pair.swap"),
+    onclick: swap,
+  }, "⇄");
 }
 
 const pick = (wanted) => change({ ...settle(wanted), chosen: {} }, { step: true });

@@ -10,19 +10,36 @@ const MOST = 6; // translations of a sentence that stand there at once; the othe
 /** The section of the samples, or nothing when there are none. */
 export function samplesOf(samples) {
   if (!samples.length) return [];
-  const list = samples.map(({ source, reference, translations }) => make("div", { class: "sample" }, ...rowsOf(source, reference, translations)));
-  return [make("section", {}, make("h2", {}, t("training.samples")), make("p", { class: "note" }, t("training.samples.how")), ...list)];
+  const list = samples.map(({ source, reference, translations }) =>
+    make("div", { class: "sample" }, ...rowsOf(source, reference, translations))
+  );
+  return [
+    make(
+      "section",
+      {},
+      make("h2", {}, t("training.samples")),
+      make("p", { class: "note" }, t("training.samples.how")),
+      ...list,
+    ),
+  ];
 }
 
 function rowsOf(source, reference, translations) {
   const tried = translations.map(({ step, text }) => row(number(step, 0), ...marked(text, reference)));
   const early = tried.slice(0, Math.max(0, tried.length - MOST));
-  const folded = early.length ? [make("details", {}, make("summary", {}, t("training.more", early.length)), ...early)] : [];
+  const folded = early.length
+    ? [make("details", {}, make("summary", {}, t("training.more", early.length)), ...early)]
+    : [];
   return [row(t("training.source"), source), ...folded, ...tried.slice(-MOST), row(t("training.reference"), reference)];
 }
 
 function row(label, ...text) {
-  return make("p", { class: "row" }, make("span", { class: "label" }, label), make("span", { dir: "auto", class: "text" }, ...text));
+  return make(
+    "p",
+    { class: "row" },
+    make("span", { class: "label" }, label),
+    make("span", { dir: "auto", class: "text" }, ...text),
+  );
 }
 
 /** A translation with the words marked that the reference does not have there. */
@@ -43,5 +60,10 @@ export function findingsOf({ findings = [], corpora = [] }) {
 function finding({ severity, message, advice, lines }) {
   const kind = ["spoils", "warning"].includes(severity) ? severity : "note";
   const where = lines?.length ? make("p", { class: "note" }, t("finding.lines", lines.join(", "))) : null;
-  return make("li", { class: kind }, make("span", { class: "label" }, t(`severity.${kind}`)), make("div", {}, make("p", {}, message), advice ? make("p", { class: "note" }, advice) : null, where));
+  return make(
+    "li",
+    { class: kind },
+    make("span", { class: "label" }, t(`severity.${kind}`)),
+    make("div", {}, make("p", {}, message), advice ? make("p", { class: "note" }, advice) : null, where),
+  );
 }

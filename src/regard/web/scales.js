@@ -4,7 +4,8 @@
 export function ticksOf(low, high, n) {
   const rough = (high - low) / Math.max(1, n) || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ((power < 10 ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).find((one) => one * power >= rough * 0.999) ?? 10);
+  const step = power *
+    ((power < 10 ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).find((one) => one * power >= rough * 0.999) ?? 10);
   const first = Math.ceil(low / step - 1e-9);
   const count = Math.floor(high / step + 1e-9) - first + 1;
   return Array.from({ length: Math.max(0, count) }, (_, place) => (first + place) * step);
@@ -14,7 +15,9 @@ export function ticksOf(low, high, n) {
 export function logTicks(low, high) {
   const ticks = [];
   for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10) {
-    for (const one of high / low > 200 ? [1] : [1, 2, 5]) if (one * power >= low * 0.999 && one * power <= high * 1.001) ticks.push(one * power);
+    for (const one of high / low > 200 ? [1] : [1, 2, 5]) {
+      if (one * power >= low * 0.999 && one * power <= high * 1.001) ticks.push(one * power);
+    }
   }
   return ticks;
 }

@@ -27,7 +27,7 @@ let server = "there"; // or "busy", "training", "failed", "gone"
 const troubles = new Map(); // paths that are not answered → why: "training" or "failed"; others may still be answered
 const waiting = new Set(); // who waits for anything to change
 let back = null; // a promise while the server is away
-let askForKey = async () => null;
+let askForKey = () => Promise.resolve(null);
 
 /** Call `then("there" | "busy" | "training" | "failed" | "gone")` when that has changed. */
 export const onServer = (then) => listeners.add(then);
@@ -86,7 +86,9 @@ async function askUntilAnswered(path, { body, signal }) {
       await newKey(used, await refusal(response), signal);
     } else {
       troubles.delete(path);
-      if (response.ok && OF_A_MODEL.includes(path)) for (const [other, why] of troubles) why === "training" && troubles.delete(other);
+      if (response.ok && OF_A_MODEL.includes(path)) {
+        for (const [other, why] of troubles) why === "training" && troubles.delete(other);
+      }
       tell([...troubles.values()][0] ?? "there");
       if (!response.ok) throw await refusal(response);
       return response.json();
@@ -145,7 +147,7 @@ function untilBack(signal) {
 /** Until something has changed, or the reader is back, or time is up. */
 async function untilNews(milliseconds, signal) {
   let told = null;
-  const news = new Promise((done) => waiting.add((told = done)));
+  const news = new Promise((done) => waiting.add(told = done));
   await Promise.race([sleep(milliseconds, signal), news]).finally(() => waiting.delete(told));
 }
 

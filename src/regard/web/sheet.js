@@ -6,7 +6,7 @@ import { byId, copy, make, quoted } from "./dom.js";
 import { Sentence } from "./sentence.js";
 import { onReturn } from "./service.js";
 import { change, lines, onChange, state } from "./state.js";
-import { number, percent, t, onLanguage } from "./texts.js";
+import { number, onLanguage, percent, t } from "./texts.js";
 import { Translating } from "./translating.js";
 import { Translation } from "./translation.js";
 import { wordsOf } from "./words.js";
@@ -31,7 +31,10 @@ export class Sheet {
   constructor({ onReading }) {
     this.#onReading = onReading;
     const onText = (text) => change({ text, chosen: {} });
-    this.#sentence = new Sentence(byId("sentence"), byId("echo"), { onText, onWord: (...at) => this.#fromSource(...at) });
+    this.#sentence = new Sentence(byId("sentence"), byId("echo"), {
+      onText,
+      onWord: (...at) => this.#fromSource(...at),
+    });
     this.#translation = new Translation(byId("words"), {
       onWord: (...at) => this.#fromTarget(...at),
       describe: (line, word) => this.#reading(line, this.#sourcesOf(line, word), [word]),
@@ -60,7 +63,12 @@ export class Sheet {
     const milliseconds = result.milliseconds ?? (result.done && !result.error ? null : this.#result.milliseconds);
     // Until the new translation is there, the old one stays: a page that blinks can not be read.
     const of = { ...result.of, lines: result.lines.map((line, place) => (line ? result.of.lines[place] : null)) };
-    this.#result = { ...result, of, milliseconds, lines: result.lines.map((line, place) => line ?? old[place] ?? null) };
+    this.#result = {
+      ...result,
+      of,
+      milliseconds,
+      lines: result.lines.map((line, place) => line ?? old[place] ?? null),
+    };
     this.#show();
     clearTimeout(this.#speaking);
     if (result.done) this.#speaking = setTimeout(() => (byId("spoken").textContent = state.shown.join("\n")), QUIET);
@@ -140,14 +148,17 @@ export class Sheet {
 
   #buildFeet() {
     const tools = this.#tools;
-    const button = (name, onclick) => (tools[name] = make("button", { class: "quiet", "data-text": name, onclick }, t(name)));
+    const button = (
+      name,
+      onclick,
+    ) => (tools[name] = make("button", { class: "quiet", "data-text": name, onclick }, t(name)));
     button("clear", () => {
       change({ text: "", chosen: {} });
       byId("sentence").focus();
     });
     button("alternatives", () => this.#alternatives.toggle());
-    button("copy", () => this.#copied(tools.copy, state.shown.join("\n"), "copied"));
-    button("share", () => this.#copied(tools.share, link(), fits() ? "shared" : "shared.short"));
+    button("copy", () => this.#copied(state.shown.join("\n"), "copied"));
+    button("share", () => this.#copied(link(), fits() ? "shared" : "shared.short"));
     tools.alternatives.setAttribute("aria-controls", "alternatives");
     tools.time = make("span", { class: "time" });
     tools.said = make("span", { class: "said", role: "status" });
@@ -155,7 +166,7 @@ export class Sheet {
     byId("target-foot").prepend(tools.time, tools.alternatives, tools.copy, tools.share, tools.said);
   }
 
-  async #copied(button, text, key) {
+  async #copied(text, key) {
     const done = await copy(text);
     this.#tools.said.textContent = t(done ? key : "copy.failed");
     setTimeout(() => (this.#tools.said.textContent = ""), 2_500);
@@ -165,7 +176,11 @@ export class Sheet {
     const { waiting, milliseconds, lines: found } = this.#result;
     const tools = this.#tools;
     const any = this.#shown.some(({ text }) => text);
-    tools.time.textContent = waiting ? t("translating") : any && milliseconds !== null ? t("milliseconds", number(milliseconds, milliseconds < 10 ? 1 : 0)) : "";
+    tools.time.textContent = waiting
+      ? t("translating")
+      : any && milliseconds !== null
+      ? t("milliseconds", number(milliseconds, milliseconds < 10 ? 1 : 0))
+      : "";
     byId("sheet").classList.toggle("blank", !any);
     tools.copy.hidden = !any;
     tools.share.hidden = !state.text.trim();
@@ -176,7 +191,9 @@ export class Sheet {
   #showRemarks() {
     const { lines: found, error } = this.#result;
     const warned = found.flatMap((line, place) => (line?.warnings ?? []).map((warning) => ({ warning, place })));
-    const said = warned.slice(0, 5).map(({ warning, place }) => (found.length > 1 ? t("in.line", place + 1) : "") + t(`warning.${warning}`));
+    const said = warned.slice(0, 5).map(({ warning, place }) =>
+      (found.length > 1 ? t("in.line", place + 1) : "") + t(`warning.${warning}`)
+    );
     const parts = found.reduce((most, line) => Math.max(most, line?.n_parts ?? 0), 0);
     if (parts > 1) said.push(t("parts", parts));
     byId("remarks").replaceChildren(

@@ -2,7 +2,7 @@
 
 import { byId, keep, kept, make } from "./dom.js";
 import { keyFrom, onServer } from "./service.js";
-import { VIEWS, change, onChange, state } from "./state.js";
+import { change, onChange, state, VIEWS } from "./state.js";
 import { onLanguage, speak, t } from "./texts.js";
 
 const THEMES = ["auto", "light", "dark"];
@@ -24,7 +24,12 @@ export function start() {
 function startTabs() {
   for (const view of VIEWS) byId(`tab-${view}`).addEventListener("click", () => change({ view }, { step: true }));
   document.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
-    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -VIEWS.indexOf(state.view), End: VIEWS.length - 1 - VIEWS.indexOf(state.view) };
+    const steps = {
+      ArrowRight: 1,
+      ArrowLeft: -1,
+      Home: -VIEWS.indexOf(state.view),
+      End: VIEWS.length - 1 - VIEWS.indexOf(state.view),
+    };
     if (!(event.key in steps)) return;
     event.preventDefault();
     const view = VIEWS[(VIEWS.indexOf(state.view) + steps[event.key] + VIEWS.length) % VIEWS.length];
@@ -47,7 +52,8 @@ function showTabs() {
 }
 
 function startTongues() {
-  const show = () => ["en", "ko"].forEach((one) => byId(`tongue-${one}`).setAttribute("aria-pressed", String(one === state.language)));
+  const show = () =>
+    ["en", "ko"].forEach((one) => byId(`tongue-${one}`).setAttribute("aria-pressed", String(one === state.language)));
   for (const one of ["en", "ko"]) byId(`tongue-${one}`).addEventListener("click", () => speak(one));
   onLanguage(show);
   show();
@@ -101,7 +107,12 @@ function askForKey(refused) {
         make("label", { for: "key" }, t("key.label")),
         field,
         make("p", { class: "why" }, t("key.why")),
-        make("div", { class: "row" }, make("button", { class: "main", value: "use" }, t("key.ok")), make("button", { value: "", formnovalidate: true }, t("key.cancel"))),
+        make(
+          "div",
+          { class: "row" },
+          make("button", { class: "main", value: "use" }, t("key.ok")),
+          make("button", { value: "", formnovalidate: true }, t("key.cancel")),
+        ),
       ),
     );
     dialog.addEventListener("close", () => {

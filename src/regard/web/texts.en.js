@@ -43,7 +43,8 @@ export const EN = {
   score: "Log-probability, evened out for length: the closer to 0, the better",
   "alternatives.title": "What else the search found",
   "alternatives.of": (n) => `Line ${n}: what else the search found`,
-  reading: ({ from, to, sure }) => [from && to ? `${from} ↔ ${to}` : from || to, sure && `${sure} sure`].filter(Boolean).join(" · "),
+  reading: ({ from, to, sure }) =>
+    [from && to ? `${from} ↔ ${to}` : from || to, sure && `${sure} sure`].filter(Boolean).join(" · "),
   "in.line": (n) => `Line ${n}: `,
   "warning.loops": "The model repeats itself here. Do not trust this translation.",
   "warning.copies": "The model has copied the sentence instead of translating it.",
@@ -59,8 +60,10 @@ export const EN = {
 
   gone: "The server does not answer. What you see stays; the page goes on by itself when the server is back.",
   busy: "The server has too much to do just now. The page keeps trying.",
-  training: "This model is still in training. The page translates as soon as it is there; the tab “Training” shows how far it is.",
-  failed: "The part of the server that translates has stopped working. Whoever runs the server has to start it again; the page goes on by itself after that.",
+  training:
+    "This model is still in training. The page translates as soon as it is there; the tab “Training” shows how far it is.",
+  failed:
+    "The part of the server that translates has stopped working. Whoever runs the server has to start it again; the page goes on by itself after that.",
   again: "Try again",
   "key.title": "This server wants a key",
   "key.refused": "That key was not accepted.",
@@ -74,7 +77,8 @@ export const EN = {
   "line.after": "The next line",
   "look.blank": "Write a sentence above to see what the model does with it.",
   "look.waiting": "Looking…",
-  "look.rounded": (text) => `For speed the service translates with rounded weights. With the exact ones, shown here, this sentence becomes “${text}”.`,
+  "look.rounded": (text) =>
+    `For speed the service translates with rounded weights. With the exact ones, shown here, this sentence becomes “${text}”.`,
   "look.other": (text) => `Shown here is how the model comes to “${text}”, which is not the translation above.`,
   "look.failed": "The model can not be shown at work on this sentence.",
 
@@ -83,8 +87,12 @@ export const EN = {
   "try.heads.how": "Each square is a head. Click one to silence it: it then adds nothing to its layer.",
   "try.matter": "Which heads matter?",
   "try.matter.waiting": "Silencing one head after the other over the validation text…",
-  "try.matter.none": "To answer this, the model needs the text it was validated on. Only its model directory is here, without the run that made it.",
-  "try.matter.said": (n, worst, percent) => `Over ${one(n, "sentence")}: the longer a head's bar, the worse the model gets without it. Without ${worst}, the share of right pieces changes by ${percent} points.`,
+  "try.matter.none":
+    "To answer this, the model needs the text it was validated on. Only its model directory is here, without the run that made it.",
+  "try.matter.said": (n, worst, percent) =>
+    `Over ${
+      one(n, "sentence")
+    }: the longer a head's bar, the worse the model gets without it. Without ${worst}, the share of right pieces changes by ${percent} points.`,
   "try.matter.hide": "Hide",
   "try.head": ({ attention, layer, head }) => `${ATTENTION[attention]}, layer ${layer + 1}, head ${head + 1}`,
   "try.restore": (name) => `Let ${name} speak again`,
@@ -104,7 +112,8 @@ export const EN = {
   "try.nothing": "Nothing is changed yet. Click a head, or turn a switch.",
   "try.changed": (n) => `${one(n, "word")} changed`,
   "try.logp": "log-probability",
-  "try.verdict": (delta, factor) => `The old translation's log-probability changes by ${delta}${factor ? `: ${factor}` : ""}.`,
+  "try.verdict": (delta, factor) =>
+    `The old translation's log-probability changes by ${delta}${factor ? `: ${factor}` : ""}.`,
   "try.less": (times) => `${times} times less likely`,
   "try.more": (times) => `${times} times more likely`,
   "try.words": "The old translation, word by word",
@@ -112,7 +121,8 @@ export const EN = {
   "try.is": "how likely now",
   "try.word": (word, before, after) => `${word}: ${before} before, ${after} now`,
 
-  "training.none": "This model was served without the run that made it, so its training can not be shown. Serve the run directory instead of the model directory inside it.",
+  "training.none":
+    "This model was served without the run that made it, so its training can not be shown. Serve the run directory instead of the model directory inside it.",
   "training.waiting": "Reading the run…",
   "training.running": "Running",
   "training.finished": "Finished",
@@ -131,7 +141,8 @@ export const EN = {
   "training.step": (n) => `step ${n}`,
   "training.curve": (name) => `${name} over the steps; the arrow keys move along the curve`,
   "training.noData": "No measurement yet.",
-  "training.smoothed": "The training loss is measured against the smoothed target, the validation loss against the text itself: they are not to be compared.",
+  "training.smoothed":
+    "The training loss is measured against the smoothed target, the validation loss against the text itself: they are not to be compared.",
   "training.samples": "The same sentences, as it learns",
   "training.samples.how": "Words that are not in the reference are underlined.",
   "training.source": "source",

@@ -1,6 +1,6 @@
 // What the page says, in the reader's language. Each language is written by hand in a file of its own.
 
-import { kept, keep } from "./dom.js";
+import { keep, kept } from "./dom.js";
 import { change, onChange, state } from "./state.js";
 import { EN } from "./texts.en.js";
 import { KO } from "./texts.ko.js";
@@ -41,7 +41,10 @@ export function rewrite(_event, root = document) {
 /** A number as people write it, with a real minus sign. */
 export function number(value, digits = 2) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  return value.toLocaleString(state.language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−");
+  return value.toLocaleString(state.language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace(
+    "-",
+    "−",
+  );
 }
 
 /** A share as a percentage; what is not quite certain is not called certain. */

@@ -42,7 +42,8 @@ export const KO = {
   score: "길이에 맞춰 보정한 로그 확률. 0에 가까울수록 좋습니다",
   "alternatives.title": "탐색에서 함께 찾은 번역",
   "alternatives.of": (n) => `${n}번째 줄의 다른 번역`,
-  reading: ({ from, to, sure }) => [from && to ? `${from} ↔ ${to}` : from || to, sure && `확신도 ${sure}`].filter(Boolean).join(" · "),
+  reading: ({ from, to, sure }) =>
+    [from && to ? `${from} ↔ ${to}` : from || to, sure && `확신도 ${sure}`].filter(Boolean).join(" · "),
   "in.line": (n) => `${n}번째 줄: `,
   "warning.loops": "모델이 같은 말을 되풀이하고 있습니다. 이 번역은 믿지 마세요.",
   "warning.copies": "모델이 문장을 번역하지 않고 그대로 베꼈습니다.",
@@ -58,8 +59,10 @@ export const KO = {
 
   gone: "서버가 응답하지 않습니다. 화면의 내용은 그대로 있으며, 서버가 다시 응답하면 자동으로 이어서 진행합니다.",
   busy: "서버에 요청이 몰려 있습니다. 자동으로 다시 시도합니다.",
-  training: "이 모델은 아직 학습 중입니다. 학습이 끝나면 자동으로 번역하며, ‘학습 과정’ 탭에서 진행 상황을 볼 수 있습니다.",
-  failed: "번역 엔진이 멈췄습니다. 서버를 운영하는 사람이 서버를 다시 시작해야 하며, 그 뒤에는 자동으로 이어서 진행합니다.",
+  training:
+    "이 모델은 아직 학습 중입니다. 학습이 끝나면 자동으로 번역하며, ‘학습 과정’ 탭에서 진행 상황을 볼 수 있습니다.",
+  failed:
+    "번역 엔진이 멈췄습니다. 서버를 운영하는 사람이 서버를 다시 시작해야 하며, 그 뒤에는 자동으로 이어서 진행합니다.",
   again: "다시 시도",
   "key.title": "이 서버를 쓰려면 API 키가 필요합니다",
   "key.refused": "서버가 그 키를 받아들이지 않았습니다.",
@@ -73,8 +76,10 @@ export const KO = {
   "line.after": "다음 줄",
   "look.blank": "위에 문장을 입력하면 모델이 그 문장을 어떻게 처리하는지 볼 수 있습니다.",
   "look.waiting": "들여다보는 중…",
-  "look.rounded": (text) => `서비스는 속도를 위해 반올림한 가중치로 번역합니다. 여기에 보이는 정확한 가중치로 계산하면 이 문장의 번역은 “${text}”입니다.`,
-  "look.other": (text) => `여기에 보이는 것은 위와 다른 번역이 나오는 과정입니다. 여기서 이 문장의 번역은 “${text}”입니다.`,
+  "look.rounded": (text) =>
+    `서비스는 속도를 위해 반올림한 가중치로 번역합니다. 여기에 보이는 정확한 가중치로 계산하면 이 문장의 번역은 “${text}”입니다.`,
+  "look.other": (text) =>
+    `여기에 보이는 것은 위와 다른 번역이 나오는 과정입니다. 여기서 이 문장의 번역은 “${text}”입니다.`,
   "look.failed": "이 문장을 모델이 어떻게 처리하는지 보여 줄 수 없습니다.",
 
   "try.intro": "모델에서 무언가를 빼 보면, 그것이 무슨 일을 하고 있었는지 알 수 있습니다.",
@@ -82,8 +87,10 @@ export const KO = {
   "try.heads.how": "네모 하나가 헤드 하나입니다. 누르면 그 헤드가 꺼져서 층의 출력에 아무것도 보태지 않습니다.",
   "try.matter": "어떤 헤드가 중요할까요?",
   "try.matter.waiting": "검증용 문장으로 헤드를 하나씩 꺼 보는 중…",
-  "try.matter.none": "헤드가 얼마나 중요한지 재려면 모델을 검증할 때 쓴 문장이 필요한데, 여기에는 학습 기록 없이 모델 디렉터리만 있습니다.",
-  "try.matter.said": (n, worst, percent) => `문장 ${n}개로 잰 결과입니다. 막대가 길수록 그 헤드가 없을 때 모델이 더 나빠집니다. 가장 중요한 헤드(${worst})를 끄면 조각을 맞히는 비율이 ${percent}%p 변합니다.`,
+  "try.matter.none":
+    "헤드가 얼마나 중요한지 재려면 모델을 검증할 때 쓴 문장이 필요한데, 여기에는 학습 기록 없이 모델 디렉터리만 있습니다.",
+  "try.matter.said": (n, worst, percent) =>
+    `문장 ${n}개로 잰 결과입니다. 막대가 길수록 그 헤드가 없을 때 모델이 더 나빠집니다. 가장 중요한 헤드(${worst})를 끄면 조각을 맞히는 비율이 ${percent}%p 변합니다.`,
   "try.matter.hide": "숨기기",
   "try.head": ({ attention, layer, head }) => `${ATTENTION[attention]} ${layer + 1}층 헤드 ${head + 1}`,
   "try.restore": (name) => `${name} 다시 켜기`,
@@ -111,7 +118,8 @@ export const KO = {
   "try.is": "바꾼 뒤",
   "try.word": (word, before, after) => `${word}: 바꾸기 전 ${before}, 바꾼 뒤 ${after}`,
 
-  "training.none": "학습 기록 없이 모델만 있어서 학습 과정을 보여 줄 수 없습니다. 서버를 시작할 때 모델 디렉터리 대신, 그것이 들어 있는 학습 디렉터리를 지정해 주세요.",
+  "training.none":
+    "학습 기록 없이 모델만 있어서 학습 과정을 보여 줄 수 없습니다. 서버를 시작할 때 모델 디렉터리 대신, 그것이 들어 있는 학습 디렉터리를 지정해 주세요.",
   "training.waiting": "학습 기록을 읽는 중…",
   "training.running": "학습 중",
   "training.finished": "학습을 마쳤습니다",
@@ -130,7 +138,8 @@ export const KO = {
   "training.step": (n) => `${n}스텝`,
   "training.curve": (name) => `스텝에 따른 ${name}. 화살표 키로 곡선을 따라갈 수 있습니다`,
   "training.noData": "아직 잰 값이 없습니다.",
-  "training.smoothed": "학습 손실은 레이블 스무딩을 적용한 목표로, 검증 손실은 원래 정답으로 계산한 값이라 서로 비교할 수 없습니다.",
+  "training.smoothed":
+    "학습 손실은 레이블 스무딩을 적용한 목표로, 검증 손실은 원래 정답으로 계산한 값이라 서로 비교할 수 없습니다.",
   "training.samples": "학습하면서 달라지는 번역",
   "training.samples.how": "정답 번역에 없는 단어에는 밑줄을 그었습니다.",
   "training.source": "원문",

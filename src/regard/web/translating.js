@@ -7,7 +7,15 @@ const PATIENCE = 200; // milliseconds before we say that we wait
 const MOST_LINES = 16; // a request; long texts appear piece by piece
 const MOST_LETTERS = 4_000;
 const MOST_KEPT = 2_000;
-const BLANK = Object.freeze({ text: "", words: [], source_words: [], alignment: [], alternatives: [], warnings: [], n_parts: 0 });
+const BLANK = Object.freeze({
+  text: "",
+  words: [],
+  source_words: [],
+  alignment: [],
+  alternatives: [],
+  warnings: [],
+  n_parts: 0,
+});
 
 export class Translating {
   #show;
@@ -40,7 +48,13 @@ export class Translating {
     let milliseconds = 0;
     try {
       for (let missing = this.#missing(wanted); missing.length; missing = this.#missing(wanted)) {
-        const body = { text: someOf(missing), model: wanted.model, target: wanted.target, alternatives: 3, details: true };
+        const body = {
+          text: someOf(missing),
+          model: wanted.model,
+          target: wanted.target,
+          alternatives: 3,
+          details: true,
+        };
         const answer = await ask("v1/translate", { body, signal: controller.signal });
         body.text.forEach((line, place) => this.#keep(wanted, line, answer.translations[place]));
         milliseconds += answer.milliseconds;

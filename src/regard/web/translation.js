@@ -27,7 +27,11 @@ export class Translation {
   /** Show these lines: { text, words: [{probability}] or [] }. Lines that are the same object stay untouched. */
   show(lines) {
     lines.forEach((shown, number) => {
-      const line = (this.#lines[number] ??= { shown: null, words: [], block: this.#list.appendChild(make("p", { dir: "auto", role: "presentation" })) });
+      const line = (this.#lines[number] ??= {
+        shown: null,
+        words: [],
+        block: this.#list.appendChild(make("p", { dir: "auto", role: "presentation" })),
+      });
       if (line.shown === shown) return;
       line.shown = shown;
       line.words = fillWithWords(line.block, shown.text, (text, word) => shaded(text, `word-${number}-${word}`));

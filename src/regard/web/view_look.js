@@ -22,7 +22,10 @@ export class LookView {
 
   constructor(element) {
     element.append(linePicker(), this.#said, this.#box);
-    onChange(["view", "text", "line", "model", "target", "chosen"], ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0));
+    onChange(
+      ["view", "text", "line", "model", "target", "chosen"],
+      ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0),
+    );
     onChange(["place"], () => this.#follow());
     onChange(["shown", "shownOf"], () => this.#compare());
     onReturn(() => this.#want(0));
@@ -75,14 +78,19 @@ export class LookView {
     if (this.#box.hidden || !this.#asked || JSON.stringify(question()) !== JSON.stringify(this.#asked)) return;
     const { text } = this.#found.target;
     const rounded = model()?.engine === "ctranslate2";
-    this.#say(this.#comparable() && state.shown[lookedAt().number] !== text ? t(rounded ? "look.rounded" : "look.other", quoted(text)) : "");
+    this.#say(
+      this.#comparable() && state.shown[lookedAt().number] !== text
+        ? t(rounded ? "look.rounded" : "look.other", quoted(text))
+        : "",
+    );
   }
 
   /** Whether what stands above is the model's own translation of the very text that the stage shows. */
   #comparable() {
     const { text, model: name, target, translation } = this.#asked;
     const { shownOf: of } = state;
-    return translation === null && of.model === name && of.target === target && of.lines[lookedAt().number]?.trim() === text;
+    return translation === null && of.model === name && of.target === target &&
+      of.lines[lookedAt().number]?.trim() === text;
   }
 
   #say(text, instead = false) {

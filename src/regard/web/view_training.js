@@ -24,11 +24,26 @@ export class TrainingView {
     const short = (value, axis) => number(value, axis ? (Math.abs(value) < 1 && value ? 1 : 0) : 3);
     this.#curves = {
       loss: new Curve({ title: "training.loss", write: short, zero: true }),
-      quality: new Curve({ title: "training.quality", write: (value, axis) => number(value, axis ? 0 : 1), zero: true }),
-      perplexity: new Curve({ title: "training.perplexity", write: (value, axis) => number(value, axis && value >= 10 ? 0 : 2), log: true }),
+      quality: new Curve({
+        title: "training.quality",
+        write: (value, axis) => number(value, axis ? 0 : 1),
+        zero: true,
+      }),
+      perplexity: new Curve({
+        title: "training.perplexity",
+        write: (value, axis) => number(value, axis && value >= 10 ? 0 : 2),
+        log: true,
+      }),
       rate: new Curve({ title: "training.rate", write: (value) => String(Number(value.toPrecision(2))), zero: true }),
     };
-    this.#body = make("div", { class: "story" }, this.#head, make("div", { class: "curves" }, ...Object.values(this.#curves).map((one) => one.element)), this.#remark, this.#samples);
+    this.#body = make(
+      "div",
+      { class: "story" },
+      this.#head,
+      make("div", { class: "curves" }, ...Object.values(this.#curves).map((one) => one.element)),
+      this.#remark,
+      this.#samples,
+    );
     element.append(this.#said, this.#body);
     onChange(["view", "model", "models"], ({ changed }) => {
       if (changed.has("model")) this.#story = null; // another model's curves are never to be seen under this one's name
@@ -71,9 +86,18 @@ export class TrainingView {
     const last = Math.max(1, ...[steps, validations].map((rows) => rows.at(-1)?.step ?? 1));
     this.#head.replaceChildren(...headOf(story).map((text) => make("span", {}, text)));
     this.#head.dataset.state = story.state;
-    this.#curves.loss.show([line(steps, "training.train", "train", "loss"), line(validations, "training.validation", "validation", "loss")], last);
-    this.#curves.quality.show([line(validations, "BLEU", "validation", "bleu"), line(validations, "chrF", "second", "chrf")], last);
-    this.#curves.perplexity.show([line(steps, "training.train", "train", "perplexity"), line(validations, "training.validation", "validation", "perplexity")], last);
+    this.#curves.loss.show([
+      line(steps, "training.train", "train", "loss"),
+      line(validations, "training.validation", "validation", "loss"),
+    ], last);
+    this.#curves.quality.show([
+      line(validations, "BLEU", "validation", "bleu"),
+      line(validations, "chrF", "second", "chrf"),
+    ], last);
+    this.#curves.perplexity.show([
+      line(steps, "training.train", "train", "perplexity"),
+      line(validations, "training.validation", "validation", "perplexity"),
+    ], last);
     this.#curves.rate.show([line(steps, "training.rate", "train", "rate")], last);
     this.#remark.textContent = story.recipe?.training?.smoothing ? t("training.smoothed") : "";
     this.#samples.replaceChildren(...samplesOf(story.samples ?? []), ...findingsOf(story));
@@ -89,7 +113,13 @@ export class TrainingView {
 function headOf({ state: now, steps, validations, n_steps: all, eta_seconds: eta }) {
   const last = steps.at(-1);
   const said = [t(`training.${now}`)];
-  if (last) said.push(now !== "finished" && all ? t("training.of", number(last.step, 0), number(all, 0)) : t("training.steps", number(last.step, 0)));
+  if (last) {
+    said.push(
+      now !== "finished" && all
+        ? t("training.of", number(last.step, 0), number(all, 0))
+        : t("training.steps", number(last.step, 0)),
+    );
+  }
   if (last?.elapsed_seconds) said.push(duration(last.elapsed_seconds));
   if (now === "running" && eta) said.push(t("training.left", duration(eta)));
   if (last?.tokens_per_second) said.push(t("training.speed", number(last.tokens_per_second, 0)));

@@ -12,8 +12,16 @@ export class TranslateView {
 
   constructor(element) {
     const scale = make("span", { class: "scale", "aria-hidden": "true" }, ...[0, 0.25, 0.5, 0.75, 1].map(patch));
-    const legend = make("p", { class: "legend" }, make("span", { class: "unseen", "data-text": "legend" }, t("legend")));
-    legend.append(make("span", { "data-text": "legend.sure" }, t("legend.sure")), scale, make("span", { "data-text": "legend.unsure" }, t("legend.unsure")));
+    const legend = make(
+      "p",
+      { class: "legend" },
+      make("span", { class: "unseen", "data-text": "legend" }, t("legend")),
+    );
+    legend.append(
+      make("span", { "data-text": "legend.sure" }, t("legend.sure")),
+      scale,
+      make("span", { "data-text": "legend.unsure" }, t("legend.unsure")),
+    );
     byId("source-foot").append(this.#reading);
     byId("target-foot").append(legend);
     element.append(this.#example);
@@ -37,7 +45,11 @@ export class TranslateView {
     const text = this.#examples.get(name);
     if (name !== state.model) return;
     this.#example.hidden = Boolean(state.text) || !text;
-    this.#example.replaceChildren(t("example"), " ", make("button", { class: "textlink", dir: "auto", onclick: () => change({ text }) }, text ?? ""));
+    this.#example.replaceChildren(
+      t("example"),
+      " ",
+      make("button", { class: "textlink", dir: "auto", onclick: () => change({ text }) }, text ?? ""),
+    );
   }
 }
 

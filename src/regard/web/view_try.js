@@ -7,7 +7,7 @@ import { linePicker } from "./line_picker.js";
 import { headOf, keyOf, look, question, touched } from "./looking.js";
 import { onReturn } from "./service.js";
 import { stageModule } from "./stage_module.js";
-import { UNTOUCHED, change, onChange, state } from "./state.js";
+import { change, onChange, state, UNTOUCHED } from "./state.js";
 import { onLanguage, rewrite, t } from "./texts.js";
 
 const PAUSE = 250; // milliseconds without a keystroke
@@ -18,7 +18,11 @@ export class TryView {
   #bench = make("div", { class: "bench" });
   #wallBox = make("div", { class: "wall-box" });
   #silenced = make("ul", { class: "silenced" });
-  #reset = make("button", { class: "textlink", "data-text": "try.reset", onclick: () => change({ changes: UNTOUCHED }) });
+  #reset = make("button", {
+    class: "textlink",
+    "data-text": "try.reset",
+    onclick: () => change({ changes: UNTOUCHED }),
+  });
   #result = new BeforeAfter();
   #matter = new HeadsThatMatter((colours) => this.#colour(colours));
   #controls;
@@ -30,14 +34,22 @@ export class TryView {
 
   constructor(element) {
     this.#controls = new Controls();
-    const heads = make("section", { class: "heads" }, make("h2", { "data-text": "try.heads" }), make("p", { class: "note", "data-text": "try.heads.how" }));
+    const heads = make(
+      "section",
+      { class: "heads" },
+      make("h2", { "data-text": "try.heads" }),
+      make("p", { class: "note", "data-text": "try.heads.how" }),
+    );
     heads.append(this.#wallBox, this.#silenced, this.#matter.element);
     this.#bench.append(heads, make("div", { class: "levers" }, this.#controls.element, this.#reset));
     const intro = make("p", { class: "intro", "data-text": "try.intro" });
     element.append(intro, linePicker(), this.#said, this.#result.element, this.#result.words, this.#bench);
     rewrite(null, element);
     onChange(["changes"], () => this.#showChanges());
-    onChange(["view", "text", "line", "models", "model", "target", "chosen", "changes"], ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0));
+    onChange(
+      ["view", "text", "line", "models", "model", "target", "chosen", "changes"],
+      ({ changed }) => this.#want(changed.has("text") ? PAUSE : 0),
+    );
     onReturn(() => this.#want(0));
     onLanguage(() => {
       this.#showChanges();
@@ -92,7 +104,9 @@ export class TryView {
 
   #pick(key) {
     const { off } = state.changes;
-    change({ changes: { ...state.changes, off: off.includes(key) ? off.filter((one) => one !== key) : [...off, key] } });
+    change({
+      changes: { ...state.changes, off: off.includes(key) ? off.filter((one) => one !== key) : [...off, key] },
+    });
   }
 
   #colour(colours) {
@@ -110,7 +124,16 @@ export class TryView {
 
   #chip(key) {
     const name = t("try.head", headOf(key));
-    return make("li", {}, make("button", { "aria-label": t("try.restore", name), onclick: () => this.#pick(key) }, make("s", {}, name), " ×"));
+    return make(
+      "li",
+      {},
+      make(
+        "button",
+        { "aria-label": t("try.restore", name), onclick: () => this.#pick(key) },
+        make("s", {}, name),
+        " ×",
+      ),
+    );
   }
 
   #say(text, instead = false) {
@@ -138,7 +161,13 @@ class Controls {
 
   #switch(name) {
     const onchange = (event) => change({ changes: { ...state.changes, [name]: event.target.checked } });
-    const box = (this.#switches[name] = make("input", { type: "checkbox", role: "switch", id: `try-${name}`, "aria-describedby": `try-${name}-why`, onchange }));
+    const box = (this.#switches[name] = make("input", {
+      type: "checkbox",
+      role: "switch",
+      id: `try-${name}`,
+      "aria-describedby": `try-${name}-why`,
+      onchange,
+    }));
     return make(
       "div",
       { class: "lever" },
@@ -154,6 +183,12 @@ class Controls {
       return make("label", {}, radio, make("span", { "data-text": `try.positions.${value}` }));
     });
     const legend = make("legend", { "data-text": "try.positions" });
-    return make("fieldset", { class: "lever" }, legend, make("div", { class: "options" }, ...options), make("p", { class: "why", "data-text": "try.positions.why" }));
+    return make(
+      "fieldset",
+      { class: "lever" },
+      legend,
+      make("div", { class: "options" }, ...options),
+      make("p", { class: "why", "data-text": "try.positions.why" }),
+    );
   }
 }

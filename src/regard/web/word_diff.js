@@ -9,7 +9,7 @@ export function changedWords(a, b) {
     }
   }
   const changed = [a.map(() => true), b.map(() => true)];
-  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
     if (a[i] === b[j]) changed[0][i++] = changed[1][j++] = false;
     else if (longest[i + 1][j] >= longest[i][j + 1]) i += 1;
     else j += 1;

@@ -2,6 +2,7 @@
 
 /** The words of a line with the places where they begin. */
 export function wordsOf(line) {
+  // deno-lint-ignore no-control-regex -- what Python's str.split() treats as a space
   return Array.from(line.matchAll(/[^\s\x1c-\x1f\x85]+/g), (match) => ({ text: match[0], start: match.index }));
 }
 

@@ -29,13 +29,19 @@ function drawn(api, path, method, route) {
   box.append(line);
   if (route.description) box.append(make("p", route.description));
   const asked = route.parameters ?? [];
-  if (asked.length) box.append(make("h3", "Query"), table(asked.map((one) => [one.name, one.schema, one.description, one.required])));
+  if (asked.length) {
+    box.append(make("h3", "Query"), table(asked.map((one) => [one.name, one.schema, one.description, one.required])));
+  }
   for (const [type, content] of Object.entries(route.requestBody?.content ?? {})) {
     box.append(make("h3", `Body, ${type}`), properties(api, content.schema));
-    if (type === "application/json" && !route.parameters?.some((one) => one.required)) box.append(make("pre", curl(api, path, content)));
+    if (type === "application/json" && !route.parameters?.some((one) => one.required)) {
+      box.append(make("pre", curl(api, path, content)));
+    }
   }
   box.append(make("h3", "Answers"));
-  const answers = Object.entries(route.responses ?? {}).map(([status, one]) => make("tr", make("th", status), make("td", one.description ?? "")));
+  const answers = Object.entries(route.responses ?? {}).map(([status, one]) =>
+    make("tr", make("th", status), make("td", one.description ?? ""))
+  );
   box.append(make("table", ...answers));
   const good = route.responses?.["200"]?.content?.["application/json"]?.schema;
   if (good) box.append(properties(api, good));
@@ -45,13 +51,24 @@ function drawn(api, path, method, route) {
 function properties(api, schema) {
   const whole = resolved(api, schema ?? {});
   const required = new Set(whole.required ?? []);
-  const rows = Object.entries(whole.properties ?? {}).map(([name, one]) => [name, one, one.description, required.has(name)]);
+  const rows = Object.entries(whole.properties ?? {}).map((
+    [name, one],
+  ) => [name, one, one.description, required.has(name)]);
   return rows.length ? table(rows, api) : make("p", kind(whole));
 }
 
 function table(rows) {
-  return make("table", ...rows.map(([name, schema, words, required]) =>
-    make("tr", make("th", make("code", name)), make("td", kind(schema ?? {}) + (required ? ", needed" : "")), make("td", words ?? ""))));
+  return make(
+    "table",
+    ...rows.map(([name, schema, words, required]) =>
+      make(
+        "tr",
+        make("th", make("code", name)),
+        make("td", kind(schema ?? {}) + (required ? ", needed" : "")),
+        make("td", words ?? ""),
+      )
+    ),
+  );
 }
 
 function resolved(api, schema) {
@@ -69,8 +86,13 @@ function kind(schema) {
 
 function curl(api, path, content) {
   const given = resolved(api, content.schema ?? {}).properties ?? {};
-  const example = content.example ?? Object.fromEntries(Object.entries(given).filter(([, one]) => one.examples).map(([name, one]) => [name, one.examples[0]]));
-  return `curl ${location.origin}${path} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(example).replaceAll("'", "'\\''")}'`;
+  const example = content.example ??
+    Object.fromEntries(
+      Object.entries(given).filter(([, one]) => one.examples).map(([name, one]) => [name, one.examples[0]]),
+    );
+  return `curl ${location.origin}${path} -H 'Content-Type: application/json' \\\n  -d '${
+    JSON.stringify(example).replaceAll("'", "'\\''")
+  }'`;
 }
 
 function make(name, ...children) {

@@ -9,7 +9,10 @@ const PAGE_TEXTS = {
     given: "given translation",
     before: "Before",
     changed: "Changed",
-    off: (head) => `${{ encoder: "encoder", decoder: "decoder", cross: "encoder–decoder" }[head.attention]} layer ${head.layer + 1} head ${head.head + 1} off`,
+    off: (head) =>
+      `${{ encoder: "encoder", decoder: "decoder", cross: "encoder–decoder" }[head.attention]} layer ${
+        head.layer + 1
+      } head ${head.head + 1} off`,
     scale: "no ÷ √d_k",
     mask: "no mask",
     positions: { shuffled: "positions shuffled", none: "no positions" },
@@ -21,7 +24,10 @@ const PAGE_TEXTS = {
     given: "주어진 번역",
     before: "바꾸기 전",
     changed: "바꾼 것",
-    off: (head) => `${{ encoder: "인코더", decoder: "디코더", cross: "인코더–디코더" }[head.attention]} ${head.layer + 1}층 헤드 ${head.head + 1} 끔`,
+    off: (head) =>
+      `${{ encoder: "인코더", decoder: "디코더", cross: "인코더–디코더" }[head.attention]} ${head.layer + 1}층 헤드 ${
+        head.head + 1
+      } 끔`,
     scale: "÷ √d_k 없음",
     mask: "마스크 없음",
     positions: { shuffled: "위치 섞음", none: "위치 없음" },
@@ -56,13 +62,19 @@ class FilePage {
       this.notes,
       stage,
     );
-    this.stage = new Stage(stage, { look, language: this.language, place: this.#place(), onPlace: (place) => this.#keep(place) });
+    this.stage = new Stage(stage, {
+      look,
+      language: this.language,
+      place: this.#place(),
+      onPlace: (place) => this.#keep(place),
+    });
     this.#write();
   }
 
   #languageButtons() {
     return [["en", "EN"], ["ko", "한국어"]].map(([code, name]) =>
-      make("button", { type: "button", lang: code, "data-code": code, onclick: () => this.#speak(code) }, name));
+      make("button", { type: "button", lang: code, "data-code": code, onclick: () => this.#speak(code) }, name)
+    );
   }
 
   #speak(language) {
@@ -77,20 +89,26 @@ class FilePage {
     write(this.name, t.name(this.look.model.name));
     this.languages.setAttribute("aria-label", t.language);
     this.theme.setAttribute("aria-label", t.theme);
-    for (const button of this.languages.children) button.setAttribute("aria-pressed", button.dataset.code === this.language);
+    for (const button of this.languages.children) {
+      button.setAttribute("aria-pressed", button.dataset.code === this.language);
+    }
     const said = alterations(this.look.interventions, t);
     const notes = [
       ...(this.look.target.given ? [[t.given, "✓"]] : []),
       ...(said.length ? [[t.changed, said.join(" · ")]] : []),
       ...(this.look.change ? [[t.before, this.look.change.before.text]] : []),
     ];
-    this.notes.replaceChildren(...notes.flatMap(([name, text]) => [make("dt", {}, name), make("dd", { dir: "auto" }, text)]));
+    this.notes.replaceChildren(
+      ...notes.flatMap(([name, text]) => [make("dt", {}, name), make("dd", { dir: "auto" }, text)]),
+    );
   }
 
   /** From what is shown to the other one, whatever the machine prefers. */
   #turn() {
     const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    const dark = root.dataset.theme
+      ? root.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
   }
 

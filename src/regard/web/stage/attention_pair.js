@@ -87,6 +87,11 @@ export class AttentionPair {
     const { row, column } = at ?? this.view;
     const i = row * columns.length + column;
     const value = visible && !visible[i] ? this.t.hiddenByMask : format(values[i]);
-    this.readout.replaceChildren(word(rows[row].text, this.view.sides.rows), " → ", word(columns[column].text, this.view.sides.columns), `  ${value}`);
+    this.readout.replaceChildren(
+      word(rows[row].text, this.view.sides.rows),
+      " → ",
+      word(columns[column].text, this.view.sides.columns),
+      `  ${value}`,
+    );
   }
 }

@@ -30,7 +30,13 @@ export function cellNumbers(seen, place) {
     if (visible === null || visible.at(i, at) > 0) total += Math.exp(x);
   });
   return {
-    i, j, row, column, joined, hidden, total,
+    i,
+    j,
+    row,
+    column,
+    joined,
+    hidden,
+    total,
     q: of("q").at(head, i),
     k: of("k").at(head, j),
     v: of("v").at(head, j),
@@ -42,7 +48,17 @@ export function cellNumbers(seen, place) {
 }
 
 function step(name, formula, result, key) {
-  return make("div", { class: "sum-step" }, make("dt", {}, name), make("dd", { class: "number" }, make("span", { class: "formula" }, formula), make("b", { "data-number": key }, result)));
+  return make(
+    "div",
+    { class: "sum-step" },
+    make("dt", {}, name),
+    make(
+      "dd",
+      { class: "number" },
+      make("span", { class: "formula" }, formula),
+      make("b", { "data-number": key }, result),
+    ),
+  );
 }
 
 export class Cell {
@@ -56,10 +72,15 @@ export class Cell {
 
   update({ seen, place, t }) {
     const found = cellNumbers(seen, place);
-    const pieces = { query: seen.querySide(place.attention).pieces[found.i].text, key: seen.keySide(place.attention).pieces[found.j].text };
+    const pieces = {
+      query: seen.querySide(place.attention).pieces[found.i].text,
+      key: seen.keySide(place.attention).pieces[found.j].text,
+    };
     this.title.replaceChildren(...t.cellTitle(word(pieces.query), word(pieces.key)));
     this.steps.replaceChildren(...this.#steps(seen, found, t));
-    this.note.textContent = found.joined ? t.joined(quoted(found.row.text), quoted(found.column.text), share(found.entry)) : "";
+    this.note.textContent = found.joined
+      ? t.joined(quoted(found.row.text), quoted(found.column.text), share(found.entry))
+      : "";
     this.note.hidden = !found.joined;
     this.#strips(seen, found, t);
   }
@@ -85,13 +106,24 @@ export class Cell {
     const rows = [
       { label: "q", values: found.q, top, height },
       { label: "k", values: found.k, top, height },
-      { label: additive ? "tanh(q + k)" : "q × k", values: product, top: largest(product) || 1, height, side: "attention", bold: true },
+      {
+        label: additive ? "tanh(q + k)" : "q × k",
+        values: product,
+        top: largest(product) || 1,
+        height,
+        side: "attention",
+        bold: true,
+      },
       { label: "v", values: found.v, top, height },
     ];
     this.strips.update(rows, {
       label: t.cellStrips,
       hint: t.pointAtStrip,
-      describe: (i) => (additive ? `${i + 1}: tanh(${shown(found.q[i])} + ${shown(found.k[i])}) = ${shown(product[i])}` : `${i + 1}: ${shown(found.q[i])} × ${shown(found.k[i])} = ${shown(product[i])}`),
+      describe: (
+        i,
+      ) => (additive
+        ? `${i + 1}: tanh(${shown(found.q[i])} + ${shown(found.k[i])}) = ${shown(product[i])}`
+        : `${i + 1}: ${shown(found.q[i])} × ${shown(found.k[i])} = ${shown(product[i])}`),
     });
   }
 }

@@ -11,7 +11,12 @@ export class Choice {
     this.group = freshId("choice");
     this.name = make("span", { class: "choice-name", id: freshId("name") });
     this.list = make("span", { class: "choice-list" });
-    this.element = make("div", { class: `choice ${kind}`, role: "radiogroup", "data-choice": name, "aria-labelledby": this.name.id }, this.name, this.list);
+    this.element = make(
+      "div",
+      { class: `choice ${kind}`, role: "radiogroup", "data-choice": name, "aria-labelledby": this.name.id },
+      this.name,
+      this.list,
+    );
   }
 
   update(label, options, value) {
@@ -28,7 +33,13 @@ export class Choice {
   }
 
   #one({ value, text, side = null, special = false }) {
-    const input = make("input", { type: "radio", name: this.group, value, class: "unseen", onchange: () => this.onPick(value) });
+    const input = make("input", {
+      type: "radio",
+      name: this.group,
+      value,
+      class: "unseen",
+      onchange: () => this.onPick(value),
+    });
     const label = make("label", { class: "choice-one" }, input, word(text, side));
     if (special) put(label, "data-special", true);
     return label;
@@ -38,7 +49,12 @@ export class Choice {
 /** An on/off switch with its words beside it. */
 export class Switch {
   constructor({ name, onTurn }) {
-    this.input = make("input", { type: "checkbox", role: "switch", "data-switch": name, onchange: () => onTurn(this.input.checked) });
+    this.input = make("input", {
+      type: "checkbox",
+      role: "switch",
+      "data-switch": name,
+      onchange: () => onTurn(this.input.checked),
+    });
     this.text = make("span");
     this.element = make("label", { class: "switch" }, this.input, this.text);
   }
@@ -52,7 +68,13 @@ export class Switch {
 /** A slider with its value written beside it. */
 export class Slider {
   constructor({ name, onSlide }) {
-    this.input = make("input", { type: "range", min: 0, step: 1, "data-slider": name, oninput: () => onSlide(Number(this.input.value)) });
+    this.input = make("input", {
+      type: "range",
+      min: 0,
+      step: 1,
+      "data-slider": name,
+      oninput: () => onSlide(Number(this.input.value)),
+    });
     this.name = make("span", { class: "choice-name" });
     this.value = make("output", { class: "number" });
     this.element = make("label", { class: "slider" }, this.name, this.input, this.value);

@@ -3,7 +3,7 @@
 import { Choice } from "./choice.js";
 import { make } from "./dom.js";
 import { STOPS } from "./place.js";
-import { USES, stackOf } from "./seen.js";
+import { stackOf, USES } from "./seen.js";
 
 const NEEDS = {
   pieces: ["side"],
@@ -44,12 +44,22 @@ export class Controls {
   update({ seen, place, t }) {
     const stack = stackOf(place.attention);
     const { choices } = this;
-    choices.side.update(t.side, [{ value: "encoder", text: t.sides.source }, { value: "decoder", text: t.sides.target }], stack);
-    choices.stack.update(t.stack, [{ value: "encoder", text: t.stacks.encoder }, { value: "decoder", text: t.stacks.decoder }], stack);
+    choices.side.update(t.side, [{ value: "encoder", text: t.sides.source }, {
+      value: "decoder",
+      text: t.sides.target,
+    }], stack);
+    choices.stack.update(t.stack, [{ value: "encoder", text: t.stacks.encoder }, {
+      value: "decoder",
+      text: t.stacks.decoder,
+    }], stack);
     choices.attention.update(t.attention, USES.map((use) => ({ value: use, text: t.shortUses[use] })), place.attention);
     choices.layer.update(t.layer, numbered(seen.nLayers(place.attention)), place.layer);
     choices.head.update(t.head, numbered(seen.model.n_heads), place.head);
-    choices.level.update(t.level, [{ value: "words", text: t.words }, { value: "pieces", text: t.pieces }], place.level);
+    choices.level.update(
+      t.level,
+      [{ value: "words", text: t.words }, { value: "pieces", text: t.pieces }],
+      place.level,
+    );
     const needed = NEEDS[STOPS[place.stop - 1]];
     for (const [name, choice] of Object.entries(choices)) if (!needed.includes(name)) choice.element.hidden = true;
     this.element.hidden = needed.length === 0;

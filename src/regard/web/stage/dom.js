@@ -61,6 +61,10 @@ export function table(caption, head, rows) {
     {},
     make("caption", { class: "unseen" }, caption),
     make("thead", {}, make("tr", {}, head.map((cell) => make("th", { scope: "col" }, cell)))),
-    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, cell))))),
+    make(
+      "tbody",
+      {},
+      rows.map((row) => make("tr", {}, row.map((cell, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, cell)))),
+    ),
   );
 }

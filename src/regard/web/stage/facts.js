@@ -1,7 +1,7 @@
 // What the texts mention: sizes of this model, and numbers of the row that the reader looks at.
 
 import { quoted } from "./dom.js";
-import { count, shown, share, softmax } from "./numbers.js";
+import { count, share, shown, softmax } from "./numbers.js";
 import { sideOfStack, stackOf } from "./seen.js";
 
 /** The largest weight of the reader's row, with the division by √d_k and without. */
@@ -36,7 +36,9 @@ export function factsOf(seen, place) {
     n_source: look.source.pieces.length,
     n_layers: seen.nLayers(place.attention),
     smoothing: model.label_smoothing ?? null,
-    smoothed: model.label_smoothing === null ? "" : shown(1 - model.label_smoothing + model.label_smoothing / model.n_tgt_symbols, 3),
+    smoothed: model.label_smoothing === null
+      ? ""
+      : shown(1 - model.label_smoothing + model.label_smoothing / model.n_tgt_symbols, 3),
     shared: count(model.n_tgt_symbols * model.d_model * (model.tie === "all" ? 2 : 1)),
     beam: look.beam?.width ?? 1,
   };

@@ -34,7 +34,9 @@ export class Figure {
   #build({ seen, t }, strip) {
     const { model } = seen;
     this.list = blocksOf(model);
-    const layout = strip ? stripLayout(this.list) : tallLayout(this.list, Math.max(model.n_encoder_layers, model.n_decoder_layers));
+    const layout = strip
+      ? stripLayout(this.list)
+      : tallLayout(this.list, Math.max(model.n_encoder_layers, model.n_decoder_layers));
     this.layout = layout;
     this.#blocks.clear();
     const frames = [];
@@ -44,7 +46,19 @@ export class Figure {
       (block.kind === "layer" ? frames : shapes).push(this.#block(block, layout, t));
     }
     this.wires = this.#wires(layout);
-    this.picture = draw("svg", { class: `figure-${layout.kind}`, viewBox: `0 0 ${layout.width} ${layout.height}`, width: layout.width, height: layout.height, role: "group" }, ...frames, ...this.wires.map((wire) => wire.shape), ...shapes);
+    this.picture = draw(
+      "svg",
+      {
+        class: `figure-${layout.kind}`,
+        viewBox: `0 0 ${layout.width} ${layout.height}`,
+        width: layout.width,
+        height: layout.height,
+        role: "group",
+      },
+      ...frames,
+      ...this.wires.map((wire) => wire.shape),
+      ...shapes,
+    );
     this.element.replaceChildren(this.picture);
     put(this.element, "aria-label", t.figure);
   }
@@ -53,11 +67,24 @@ export class Figure {
     const { x, y, w, h } = layout.boxes.get(block.id);
     const isFrame = block.kind === "layer";
     const label = draw("text", isFrame ? this.#frameLabel(block, layout) : { x: x + w / 2, y: y + h / 2 });
-    label.textContent = isFrame ? String(block.layer + 1) : h < 10 ? "" : (layout.kind === "strip" ? t.shortBlocks : t.blocks)[block.kind];
+    label.textContent = isFrame
+      ? String(block.layer + 1)
+      : h < 10
+      ? ""
+      : (layout.kind === "strip" ? t.shortBlocks : t.blocks)[block.kind];
     const parts = [draw("rect", { x, y, width: w, height: h, rx: isFrame ? 6 : 3 }), label];
     if (isFrame) parts.push(this.#handle(block, layout));
-    if (block.kind === "position" && layout.kind === "tall") parts.push(draw("path", { class: "figure-wave", d: wave(x + 12, y + h / 2) }));
-    const shape = draw("g", { class: `block block-${block.kind} of-${block.stack}`, role: "button", tabindex: -1, "data-block": block.id, "aria-label": t.blockName(block), onclick: () => this.onOpen(block) }, ...parts);
+    if (block.kind === "position" && layout.kind === "tall") {
+      parts.push(draw("path", { class: "figure-wave", d: wave(x + 12, y + h / 2) }));
+    }
+    const shape = draw("g", {
+      class: `block block-${block.kind} of-${block.stack}`,
+      role: "button",
+      tabindex: -1,
+      "data-block": block.id,
+      "aria-label": t.blockName(block),
+      onclick: () => this.onOpen(block),
+    }, ...parts);
     this.#blocks.set(block.id, { block, shape, label });
     return shape;
   }
@@ -71,7 +98,9 @@ export class Figure {
   /** A layer's number is small: something larger around it takes the click. */
   #handle(block, layout) {
     const { x, y, w, h } = layout.boxes.get(block.id);
-    const box = layout.kind === "strip" ? { x, y, width: w, height: 14 } : { x: block.stack === "encoder" ? x - 20 : x + w, y, width: 20, height: h };
+    const box = layout.kind === "strip"
+      ? { x, y, width: w, height: 14 }
+      : { x: block.stack === "encoder" ? x - 20 : x + w, y, width: 20, height: h };
     return draw("rect", { ...box, class: "handle" });
   }
 
@@ -82,7 +111,9 @@ export class Figure {
       const before = inside[i - 1];
       if (!before || before.stack !== block.stack) return;
       const [a, b] = [layout.boxes.get(before.id), layout.boxes.get(block.id)];
-      const d = layout.kind === "tall" ? `M${a.x + a.w / 2} ${a.y}V${b.y + b.h}` : `M${a.x + a.w} ${a.y + a.h / 2}H${b.x}`;
+      const d = layout.kind === "tall"
+        ? `M${a.x + a.w / 2} ${a.y}V${b.y + b.h}`
+        : `M${a.x + a.w} ${a.y + a.h / 2}H${b.x}`;
       wires.push({ until: block.id, shape: draw("path", { class: `wire of-${block.stack}`, d }) });
     });
     if (layout.kind === "tall") wires.push(...this.#roundabouts(layout));
@@ -106,17 +137,22 @@ export class Figure {
 
   /** Keys and values: from the encoder's top to every layer of the decoder. */
   #acrossWires(layout) {
-    const encoder = this.list.filter((block) => block.stack === "encoder" && block.kind !== "layer" && layout.boxes.has(block.id));
+    const encoder = this.list.filter((block) =>
+      block.stack === "encoder" && block.kind !== "layer" && layout.boxes.has(block.id)
+    );
     const top = layout.boxes.get(encoder.at(-1).id);
     const crosses = this.list.filter((block) => block.kind === "cross");
     return crosses.map((block, i) => {
       const box = layout.boxes.get(block.id);
       const trunk = 167;
-      const d =
-        layout.kind === "tall"
-          ? `M${top.x + top.w / 2} ${top.y}V${top.y - 14}H${trunk}V${box.y + box.h / 2}H${box.x - 4}m-4 -3l4 3l-4 3`
-          : `M${top.x + top.w} ${top.y + top.h / 2}h6V49H${box.x + box.w / 2}V${box.y - 3}m-3 -4l3 4l3 -4`;
-      const label = draw("text", { class: "wire-label", x: layout.kind === "tall" ? trunk - 20 : top.x + top.w + 22, y: layout.kind === "tall" ? top.y - 22 : 42 });
+      const d = layout.kind === "tall"
+        ? `M${top.x + top.w / 2} ${top.y}V${top.y - 14}H${trunk}V${box.y + box.h / 2}H${box.x - 4}m-4 -3l4 3l-4 3`
+        : `M${top.x + top.w} ${top.y + top.h / 2}h6V49H${box.x + box.w / 2}V${box.y - 3}m-3 -4l3 4l3 -4`;
+      const label = draw("text", {
+        class: "wire-label",
+        x: layout.kind === "tall" ? trunk - 20 : top.x + top.w + 22,
+        y: layout.kind === "tall" ? top.y - 22 : 42,
+      });
       label.textContent = i ? "" : "K, V";
       return { until: block.id, shape: draw("g", { class: "wire across" }, draw("path", { d }), label) };
     });
@@ -160,8 +196,9 @@ export class Figure {
     const focused = this.list.findIndex((block) => this.#blocks.get(block.id)?.shape === event.target);
     if (focused < 0) return;
     if (event.key === "Enter" || event.key === " ") this.onOpen(this.list[focused]);
-    else if (event.key === "ArrowUp" || event.key === "ArrowDown") this.#focus(focused, event.key === "ArrowUp" ? 1 : -1);
-    else return;
+    else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+      this.#focus(focused, event.key === "ArrowUp" ? 1 : -1);
+    } else return;
     event.preventDefault();
     event.stopPropagation();
   }

@@ -17,14 +17,26 @@ function openAttention(attention, layer) {
 
 function inputBlocks(stack) {
   const attention = FIRST_USE[stack];
-  return ["pieces", "embedding", "position"].map((kind) => ({ id: `${stack}.${kind}`, kind, stack, go: () => ({ stop: kind, attention }) }));
+  return ["pieces", "embedding", "position"].map((kind) => ({
+    id: `${stack}.${kind}`,
+    kind,
+    stack,
+    go: () => ({ stop: kind, attention }),
+  }));
 }
 
 function partBlocks(stack, layer, part, pre) {
   const attention = useOf(stack, part);
   const id = `${stack}.${layer}.${part}`;
-  const beside = { stack, layer, part, go: () => ({ stop: "residual", attention, layer, part: part === "feed_forward" ? part : "attention" }) };
-  const open = part === "feed_forward" ? () => ({ stop: "feed_forward", attention, layer }) : openAttention(attention, layer);
+  const beside = {
+    stack,
+    layer,
+    part,
+    go: () => ({ stop: "residual", attention, layer, part: part === "feed_forward" ? part : "attention" }),
+  };
+  const open = part === "feed_forward"
+    ? () => ({ stop: "feed_forward", attention, layer })
+    : openAttention(attention, layer);
   const blocks = [
     { id, kind: part, stack, layer, part, go: open },
     { id: `${id}.add`, kind: pre ? "add" : "add_norm", ...beside, near: id },
@@ -38,10 +50,23 @@ function stackBlocks(stack, model) {
   const pre = model.norm === "pre";
   for (let layer = 0; layer < n; layer += 1) {
     for (const part of partsOf(stack)) blocks.push(...partBlocks(stack, layer, part, pre));
-    blocks.push({ id: `${stack}.${layer}`, kind: "layer", stack, layer, go: () => ({ stop: "layers", attention: FIRST_USE[stack], layer }) });
+    blocks.push({
+      id: `${stack}.${layer}`,
+      kind: "layer",
+      stack,
+      layer,
+      go: () => ({ stop: "layers", attention: FIRST_USE[stack], layer }),
+    });
   }
   // pre-norm leaves the last sum as it is, so the stack ends with one normalisation more
-  if (pre) blocks.push({ id: `${stack}.norm`, kind: "norm", stack, go: () => ({ stop: "residual", attention: FIRST_USE[stack], layer: n - 1, part: "feed_forward" }) });
+  if (pre) {
+    blocks.push({
+      id: `${stack}.norm`,
+      kind: "norm",
+      stack,
+      go: () => ({ stop: "residual", attention: FIRST_USE[stack], layer: n - 1, part: "feed_forward" }),
+    });
+  }
   return blocks;
 }
 
@@ -62,7 +87,9 @@ export function blockOf(place) {
   const stack = stackOf(place.attention);
   const part = place.attention === "cross" ? "cross" : "self";
   if (["pieces", "embedding", "position"].includes(stop)) return `${stack}.${stop}`;
-  if (stop === "residual") return `${stack}.${place.layer}.${place.part === "feed_forward" ? "feed_forward" : part}.add`;
+  if (stop === "residual") {
+    return `${stack}.${place.layer}.${place.part === "feed_forward" ? "feed_forward" : part}.add`;
+  }
   if (stop === "feed_forward") return `${stack}.${place.layer}.feed_forward`;
   if (stop === "layers") return `${stack}.${place.layer}`;
   if (stop === "vocabulary") return "softmax";

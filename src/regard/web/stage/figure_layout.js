@@ -4,7 +4,20 @@ const TALL = {
   width: 336,
   block: 128,
   x: { encoder: 26, decoder: 182 },
-  height: { pieces: 20, embedding: 24, position: 20, norm: 13, self: 26, cross: 26, feed_forward: 24, add: 13, add_norm: 15, linear: 22, softmax: 24, output: 20 },
+  height: {
+    pieces: 20,
+    embedding: 24,
+    position: 20,
+    norm: 13,
+    self: 26,
+    cross: 26,
+    feed_forward: 24,
+    add: 13,
+    add_norm: 15,
+    linear: 22,
+    softmax: 24,
+    output: 20,
+  },
   gap: 5,
   layerGap: 15,
 };
@@ -30,7 +43,12 @@ export function tallLayout(blocks, nLayers) {
     const x = TALL.x[block.stack];
     if (block.kind === "layer") {
       const from = starts[`${block.stack}.${block.layer}`];
-      boxes.set(block.id, { x: x - 7, w: TALL.block + 14, from: from - 5, to: tops[block.stack] - 1.6 * TALL.gap * shrink + 6 });
+      boxes.set(block.id, {
+        x: x - 7,
+        w: TALL.block + 14,
+        from: from - 5,
+        to: tops[block.stack] - 1.6 * TALL.gap * shrink + 6,
+      });
       tops[block.stack] += (TALL.layerGap - TALL.gap) * shrink + 2;
       continue;
     }
@@ -49,7 +67,17 @@ export function tallLayout(blocks, nLayers) {
   return { kind: "tall", width: TALL.width, height, boxes };
 }
 
-const STRIP = { pieces: 24, embedding: 26, position: 20, self: 26, cross: 28, feed_forward: 22, linear: 0, softmax: 40, output: 28 };
+const STRIP = {
+  pieces: 24,
+  embedding: 26,
+  position: 20,
+  self: 26,
+  cross: 28,
+  feed_forward: 22,
+  linear: 0,
+  softmax: 40,
+  output: 28,
+};
 
 /** Two lines, the encoder above; normalisation and addition are left to the blocks that they belong to. */
 export function stripLayout(blocks) {
@@ -59,7 +87,12 @@ export function stripLayout(blocks) {
   let layerStart = 0;
   for (const block of blocks) {
     if (block.kind === "layer") {
-      boxes.set(block.id, { x: layerStart - 3, y: y[block.stack] - 14, w: ends[block.stack] - 2 - layerStart + 6, h: 44 });
+      boxes.set(block.id, {
+        x: layerStart - 3,
+        y: y[block.stack] - 14,
+        w: ends[block.stack] - 2 - layerStart + 6,
+        h: 44,
+      });
       ends[block.stack] += 6;
       continue;
     }

@@ -43,11 +43,26 @@ export class Lines {
 
   #query(unit, row, side) {
     const point = (at) => () => this.#point(at);
-    return make("button", { type: "button", class: "lines-word", title: unit.text, "data-special": unit.special, onclick: () => this.onPick({ row }), onpointerenter: point(row), onpointerleave: point(null), onfocus: point(row), onblur: point(null) }, word(unit.text, side));
+    return make("button", {
+      type: "button",
+      class: "lines-word",
+      title: unit.text,
+      "data-special": unit.special,
+      onclick: () => this.onPick({ row }),
+      onpointerenter: point(row),
+      onpointerleave: point(null),
+      onfocus: point(row),
+      onblur: point(null),
+    }, word(unit.text, side));
   }
 
   #key(unit, side) {
-    return make("span", { class: "lines-word", title: unit.text, "data-special": unit.special }, make("span", { class: "number lines-share" }), word(unit.text, side));
+    return make(
+      "span",
+      { class: "lines-word", title: unit.text, "data-special": unit.special },
+      make("span", { class: "number lines-share" }),
+      word(unit.text, side),
+    );
   }
 
   #point(row) {
@@ -65,7 +80,13 @@ export class Lines {
         if (weight < LEAST) return;
         const [y, z] = [(r + 0.5) * LINE_STEP, (c + 0.5) * LINE_STEP];
         const curve = `M0 ${y} C${width * 0.45} ${y} ${width * 0.55} ${z} ${width} ${z}`;
-        paths.push(draw("path", { d: curve, "stroke-opacity": weight.toFixed(3), "stroke-width": (0.75 + 2.75 * weight).toFixed(2) }));
+        paths.push(
+          draw("path", {
+            d: curve,
+            "stroke-opacity": weight.toFixed(3),
+            "stroke-width": (0.75 + 2.75 * weight).toFixed(2),
+          }),
+        );
       });
       return draw("g", {}, ...paths);
     });

@@ -17,7 +17,20 @@ export class HeatMap {
     this.columnLabels = make("div", { class: "heat-columns", "aria-hidden": "true" });
     this.rowLabels = make("div", { class: "heat-rows", "aria-hidden": "true" });
     this.cells = make("div", { class: "heat-place" }, this.canvas.element);
-    this.grid = make("div", { class: "heat-grid", tabindex: 0, role: "img", "data-arrows": true, onkeydown: (event) => this.#key(event) }, make("span"), this.columnLabels, this.rowLabels, this.cells);
+    this.grid = make(
+      "div",
+      {
+        class: "heat-grid",
+        tabindex: 0,
+        role: "img",
+        "data-arrows": true,
+        onkeydown: (event) => this.#key(event),
+      },
+      make("span"),
+      this.columnLabels,
+      this.rowLabels,
+      this.cells,
+    );
     this.element = make("div", { class: "heat" }, this.grid);
     this.cells.addEventListener("pointermove", (event) => this.#point(this.#cellAt(event)));
     this.cells.addEventListener("pointerleave", () => this.#point(null));
@@ -72,7 +85,7 @@ export class HeatMap {
     this.canvas.resize(this.size * columns.length, this.size * rows.length);
   }
 
-  #paint(pen, width, height, colour) {
+  #paint(pen, _width, _height, colour) {
     const { columns, values, floor = 0, ceiling = 1, visible, row, column } = this.view;
     const size = this.size;
     const accent = colour("attention");

@@ -1,9 +1,25 @@
 // Where the reader stands: a stop of the walk, and what is looked at there.
 
 import { moveLevel } from "./words.js";
-import { USES, stackOf } from "./seen.js";
+import { stackOf, USES } from "./seen.js";
 
-export const STOPS = ["pieces", "embedding", "position", "qkv", "scores", "softmax", "values", "heads", "residual", "feed_forward", "layers", "masked", "cross", "vocabulary", "beam"];
+export const STOPS = [
+  "pieces",
+  "embedding",
+  "position",
+  "qkv",
+  "scores",
+  "softmax",
+  "values",
+  "heads",
+  "residual",
+  "feed_forward",
+  "layers",
+  "masked",
+  "cross",
+  "vocabulary",
+  "beam",
+];
 
 /** A stop's number (1 … 15) from a number, a numeral or a name. */
 export function stopNumber(stop) {
@@ -41,7 +57,11 @@ export function settle(part, seen) {
     head,
     level,
     row: within(part.row, rows.length, firstRow(rows)),
-    column: within(part.column, columns.length, strongest(seen, { attention, layer, head }, level, within(part.row, rows.length, firstRow(rows)))),
+    column: within(
+      part.column,
+      columns.length,
+      strongest(seen, { attention, layer, head }, level, within(part.row, rows.length, firstRow(rows))),
+    ),
     part: part.part === "feed_forward" ? "feed_forward" : "attention",
     step: within(part.step, seen.look.steps.length, 0),
   };
@@ -68,7 +88,9 @@ export function moved(place, change, seen) {
     next.layer = Math.min(next.layer, seen.nLayers(next.attention) - 1);
   } else if (next.level !== place.level) {
     if (!("row" in change)) next.row = moveLevel(seen.querySide(place.attention), place.row, place.level, next.level);
-    if (!("column" in change)) next.column = moveLevel(seen.keySide(place.attention), place.column, place.level, next.level);
+    if (!("column" in change)) {
+      next.column = moveLevel(seen.keySide(place.attention), place.column, place.level, next.level);
+    }
   } else if ("row" in change && !("column" in change)) next.column = null;
   return settle(next, seen);
 }

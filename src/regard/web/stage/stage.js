@@ -5,7 +5,7 @@ import { Controls } from "./controls.js";
 import { make, put, write } from "./dom.js";
 import { factsOf } from "./facts.js";
 import { Figure } from "./figure.js";
-import { STOPS, moved, settle, walked } from "./place.js";
+import { moved, settle, STOPS, walked } from "./place.js";
 import { Seen, sideOfStack, stackOf } from "./seen.js";
 import { ScoresStop, SoftmaxStop, ValuesStop } from "./stop_attention.js";
 import { BeamStop } from "./stop_beam.js";
@@ -39,7 +39,8 @@ const VIEWS = {
 const STRIP_BELOW = 860; // px: narrower than this, the map lies on top as a strip
 const WIDE_FROM = 1240; // px: from here on the questions stand beside the text
 
-const OWN_ARROWS = "input, textarea, select, dialog, [contenteditable], [data-arrows], [role=tablist], [role=listbox], [role=slider]";
+const OWN_ARROWS =
+  "input, textarea, select, dialog, [contenteditable], [data-arrows], [role=tablist], [role=listbox], [role=slider]";
 
 /** new Stage(element, {look, language, place, onPlace}); moving about asks nobody and lays out only what is open. */
 export class Stage {
@@ -96,7 +97,16 @@ export class Stage {
     this.asked = make("dl", { class: "asked-here" });
     this.try = make("p", { class: "try" });
     const text = make("header", { class: "stop-head" }, this.crumb, this.title, this.say);
-    this.body = make("section", { class: "stop", "aria-live": "off" }, this.walk.element, text, this.controls.element, this.open, this.asked, this.try);
+    this.body = make(
+      "section",
+      { class: "stop", "aria-live": "off" },
+      this.walk.element,
+      text,
+      this.controls.element,
+      this.open,
+      this.asked,
+      this.try,
+    );
     this.element.replaceChildren(this.figure.element, this.body);
   }
 
@@ -108,7 +118,15 @@ export class Stage {
 
   get #context() {
     const t = textsOf(this.language);
-    return { seen: this.seen, place: this.place, t, local: this.#local, facts: factsOf(this.seen, this.place), go: (change) => this.go(change), redraw: () => this.#redraw() };
+    return {
+      seen: this.seen,
+      place: this.place,
+      t,
+      local: this.#local,
+      facts: factsOf(this.seen, this.place),
+      go: (change) => this.go(change),
+      redraw: () => this.#redraw(),
+    };
   }
 
   #redraw() {
@@ -149,7 +167,11 @@ export class Stage {
   #ask(told, t, facts) {
     const questions = told.ask.map(([question, answer]) => ({ question, answer: answer(facts) }));
     const key = JSON.stringify(questions);
-    if (key !== this.askedKey) this.asked.replaceChildren(...questions.flatMap(({ question, answer }) => [make("dt", {}, question), make("dd", {}, answer)]));
+    if (key !== this.askedKey) {
+      this.asked.replaceChildren(
+        ...questions.flatMap(({ question, answer }) => [make("dt", {}, question), make("dd", {}, answer)]),
+      );
+    }
     this.askedKey = key;
     this.try.replaceChildren(make("b", {}, t.try), " ", told.try(facts));
   }

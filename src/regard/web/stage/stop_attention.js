@@ -15,8 +15,17 @@ function rowOf({ seen, place }) {
   const visible = seen.attention(attention, layer, "visible")?.at(query) ?? null;
   const scores = seen.attention(attention, layer, "scores").at(head, query);
   const root = Math.sqrt(seen.model.d_k);
-  const divided = seen.divides ? seen.attention(attention, layer, "scaled").at(head, query) : scores.map((x) => x / root);
-  return { query, visible, scores, divided, scaled: seen.attention(attention, layer, "scaled").at(head, query), weights: seen.attention(attention, layer, "weights").at(head, query) };
+  const divided = seen.divides
+    ? seen.attention(attention, layer, "scaled").at(head, query)
+    : scores.map((x) => x / root);
+  return {
+    query,
+    visible,
+    scores,
+    divided,
+    scaled: seen.attention(attention, layer, "scaled").at(head, query),
+    weights: seen.attention(attention, layer, "weights").at(head, query),
+  };
 }
 
 /** The row with and without ÷ √d_k, as two sets of bars. */
@@ -33,9 +42,23 @@ class WithAndWithout {
     const [scaled, plain] = [softmax(divided, visible), softmax(scores, visible)];
     const keys = seen.keySide(place.attention).pieces;
     const side = sidesOf(place.attention).columns;
-    const head = make("div", { class: "bar-line bar-head" }, make("span"), make("span", {}, t.withRoot), make("span", {}, t.withoutRoot));
-    const lines = keys.map((key, i) => make("div", { class: "bar-line" }, word(key.text, side), bar(scaled[i]), bar(plain[i])));
-    const foot = make("div", { class: "bar-line bar-foot" }, make("span", {}, t.entropy), make("span", { class: "number" }, shown(entropy(scaled))), make("span", { class: "number" }, shown(entropy(plain))));
+    const head = make(
+      "div",
+      { class: "bar-line bar-head" },
+      make("span"),
+      make("span", {}, t.withRoot),
+      make("span", {}, t.withoutRoot),
+    );
+    const lines = keys.map((key, i) =>
+      make("div", { class: "bar-line" }, word(key.text, side), bar(scaled[i]), bar(plain[i]))
+    );
+    const foot = make(
+      "div",
+      { class: "bar-line bar-foot" },
+      make("span", {}, t.entropy),
+      make("span", { class: "number" }, shown(entropy(scaled))),
+      make("span", { class: "number" }, shown(entropy(plain))),
+    );
     this.body.replaceChildren(head, ...lines, foot);
     this.panel.update(t.withoutCaption(quoted(seen.querySide(place.attention).pieces[query].text)), t);
   }
@@ -45,7 +68,12 @@ class WithAndWithout {
 export function bar(value, side = "attention") {
   const fill = make("span", { class: `bar-fill of-${side}` });
   fill.style.width = `${(100 * Math.min(1, value)).toFixed(1)}%`;
-  return make("span", { class: "bar" }, make("span", { class: "bar-track" }, fill), make("span", { class: "number" }, share(value)));
+  return make(
+    "span",
+    { class: "bar" },
+    make("span", { class: "bar-track" }, fill),
+    make("span", { class: "number" }, share(value)),
+  );
 }
 
 /** Softmax as three steps: score, e to that power, share of the sum. */
@@ -66,7 +94,10 @@ class SoftmaxSteps {
     const powers = Array.from(scores, (x, i) => (seenAt(i) ? Math.exp(x) : 0));
     const total = powers.reduce((a, b) => a + b, 0);
     const side = sidesOf(place.attention).columns;
-    const rows = keys.map((key, i) => [word(key.text, side), seenAt(i) ? shown(scores[i]) : "−∞", shown(powers[i]), bar(weights[i])]);
+    const rows = keys.map((
+      key,
+      i,
+    ) => [word(key.text, side), seenAt(i) ? shown(scores[i]) : "−∞", shown(powers[i]), bar(weights[i])]);
     const sum = weights.reduce((a, b) => a + b, 0);
     rows.push([t.total, "", shown(total), make("span", { class: "number", "data-number": "row-sum" }, sum.toFixed(2))]);
     const caption = t.softmaxCaption(quoted(seen.querySide(place.attention).pieces[found.query].text));
@@ -100,9 +131,16 @@ class HeadStop {
     const additive = seen.model.attention === "additive";
     if (additive) local.otherScale = false;
     this.scale.element.hidden = additive;
-    this.scale.update(seen.divides ? t.switchWithout(seen.model.d_k) : t.switchWith(seen.model.d_k), Boolean(local.otherScale));
+    this.scale.update(
+      seen.divides ? t.switchWithout(seen.model.d_k) : t.switchWith(seen.model.d_k),
+      Boolean(local.otherScale),
+    );
     const scale = Boolean(local.otherScale);
-    this.pair.update(context, { kind: this.kind, change: { scale }, caption: this.kind === "scores" ? this.#range(context, scale) : t.mapCaption });
+    this.pair.update(context, {
+      kind: this.kind,
+      change: { scale },
+      caption: this.kind === "scores" ? this.#range(context, scale) : t.mapCaption,
+    });
     this.beside.element.hidden = additive && this.kind === "scores";
     this.beside.update(context);
   }
@@ -146,11 +184,34 @@ export class ValuesStop {
     const values = seen.attention(attention, layer, "v");
     const parts = keys.map((_, j) => values.at(head, j).map((x) => x * weights[j]));
     const out = seen.attention(attention, layer, "heads").at(head, query);
-    const rows = keys.map((key, j) => ({ label: key.text, side: sides.columns, sign: j ? "+" : "", values: parts[j], note: `× ${share(weights[j])}`, special: key.special }));
+    const rows = keys.map((key, j) => ({
+      label: key.text,
+      side: sides.columns,
+      sign: j ? "+" : "",
+      values: parts[j],
+      note: `× ${share(weights[j])}`,
+      special: key.special,
+    }));
     rows.push({ label: t.headOutput, sign: "=", values: out, side: "attention", bold: true, note: "" });
     const asked = quoted(seen.querySide(attention).pieces[query].text);
-    this.strips.update(rows, { label: t.valuesCaption(asked), hint: seen.off.has(headKey(place)) ? t.valuesOff : t.valuesHint, describe: (i) => this.#terms(i, parts, out) });
-    this.panel.update(t.valuesCaption(asked), t, () => table(t.valuesCaption(asked), [t.key, t.weight, t.largestTerm], keys.map((key, j) => [word(key.text, sides.columns), share(weights[j]), shown(Math.max(...parts[j].map(Math.abs)))])));
+    this.strips.update(rows, {
+      label: t.valuesCaption(asked),
+      hint: seen.off.has(headKey(place)) ? t.valuesOff : t.valuesHint,
+      describe: (i) => this.#terms(i, parts, out),
+    });
+    this.panel.update(
+      t.valuesCaption(asked),
+      t,
+      () =>
+        table(
+          t.valuesCaption(asked),
+          [t.key, t.weight, t.largestTerm],
+          keys.map((
+            key,
+            j,
+          ) => [word(key.text, sides.columns), share(weights[j]), shown(Math.max(...parts[j].map(Math.abs)))]),
+        ),
+    );
     put(this.strips.element, "data-many", keys.length > 24);
   }
 

@@ -13,15 +13,24 @@ function arrange(nodes) {
   for (const node of nodes) (columns[node.step] ??= []).push(node);
   const places = new Map();
   columns.forEach((column, step) => {
-    const sorted = [...column].sort((a, b) => Number(b.kept || b.finished) - Number(a.kept || a.finished) || b.total - a.total);
-    sorted.forEach((node, row) => places.set(node.id, { x: 8 + step * BEAM_STEP.width, y: BEAM_STEP.top + row * BEAM_STEP.height }));
+    const sorted = [...column].sort((a, b) =>
+      Number(b.kept || b.finished) - Number(a.kept || a.finished) || b.total - a.total
+    );
+    sorted.forEach((node, row) =>
+      places.set(node.id, { x: 8 + step * BEAM_STEP.width, y: BEAM_STEP.top + row * BEAM_STEP.height })
+    );
   });
-  return { places, width: 8 + columns.length * BEAM_STEP.width, height: BEAM_STEP.top + Math.max(...columns.map((column) => column?.length ?? 0)) * BEAM_STEP.height };
+  return {
+    places,
+    width: 8 + columns.length * BEAM_STEP.width,
+    height: BEAM_STEP.top + Math.max(...columns.map((column) => column?.length ?? 0)) * BEAM_STEP.height,
+  };
 }
 
 /** Pieces joined to text; a character that the vocabulary has not stands there as the pieces of its bytes. */
 function readable(pieces) {
-  const decode = (run) => new TextDecoder().decode(Uint8Array.from(run.match(/[0-9A-F]{2}(?=>)/g), (byte) => parseInt(byte, 16)));
+  const decode = (run) =>
+    new TextDecoder().decode(Uint8Array.from(run.match(/[0-9A-F]{2}(?=>)/g), (byte) => parseInt(byte, 16)));
   return pieces.replace(/(?:<0x[0-9A-F]{2}>)+/g, decode).replaceAll("▁", " ");
 }
 
@@ -73,7 +82,17 @@ export class BeamStop {
     this.picture.replaceChildren(...edges, ...names);
     const ends = beam.nodes.filter((node) => node.finished).sort((a, b) => (b.score ?? b.total) - (a.score ?? a.total));
     this.byId = new Map(beam.nodes.map((node) => [node.id, node]));
-    const made = table(t.finishedCaption, [t.finishedSentence, t.sumOfLogs, t.scoreAfterPenalty], ends.map((node) => [make("bdi", { class: "of-target" }, this.#sentence(node)), shown(node.total), node.score === null ? "–" : shown(node.score)]));
+    const made = table(
+      t.finishedCaption,
+      [t.finishedSentence, t.sumOfLogs, t.scoreAfterPenalty],
+      ends.map((
+        node,
+      ) => [
+        make("bdi", { class: "of-target" }, this.#sentence(node)),
+        shown(node.total),
+        node.score === null ? "–" : shown(node.score),
+      ]),
+    );
     made.classList.add("finished-table");
     this.finished.replaceChildren(make("p", { class: "panel-title" }, t.finishedCaption), made);
     put(this.picture, "aria-label", t.beamCaption(beam.width, this.last));
@@ -89,7 +108,12 @@ export class BeamStop {
   #edge(node, places) {
     const [from, to] = [places.get(node.parent), places.get(node.id)];
     const d = `M${from.x + 80} ${from.y}C${from.x + 100} ${from.y} ${to.x - 24} ${to.y} ${to.x - 5} ${to.y}`;
-    const edge = draw("path", { class: "beam-edge", d, "data-kept": node.kept || node.finished, "data-best": node.best });
+    const edge = draw("path", {
+      class: "beam-edge",
+      d,
+      "data-kept": node.kept || node.finished,
+      "data-best": node.best,
+    });
     this.parts.push({ node, shape: edge });
     return edge;
   }
@@ -99,10 +123,23 @@ export class BeamStop {
     const text = draw("text", { x, y: y + 1, class: "beam-word" });
     text.append(...shortPiece(node.text));
     const number = draw("text", { x, y: y + 16, class: "beam-number" });
-    number.textContent = node.parent === null ? "" : shown(node.finished && node.score !== null ? node.score : node.total);
+    number.textContent = node.parent === null
+      ? ""
+      : shown(node.finished && node.score !== null ? node.score : node.total);
     const hover = draw("title");
     hover.textContent = `${node.text}  log p ${shown(node.log_prob)}, Σ ${shown(node.total)}`;
-    const shape = draw("g", { class: "beam-node", "data-kept": node.kept || node.finished, "data-best": node.best, "data-finished": node.finished }, hover, text, number);
+    const shape = draw(
+      "g",
+      {
+        class: "beam-node",
+        "data-kept": node.kept || node.finished,
+        "data-best": node.best,
+        "data-finished": node.finished,
+      },
+      hover,
+      text,
+      number,
+    );
     this.parts.push({ node, shape });
     return shape;
   }
@@ -115,7 +152,23 @@ export class BeamStop {
     for (const { node, shape } of this.parts) put(shape, "data-hidden", node.step > step);
     this.finished.classList.toggle("waiting", step < this.last);
     const now = beam.nodes.filter((node) => node.step === step).sort((a, b) => b.total - a.total);
-    this.panel.update(t.beamCaption(beam.width, step), t, () => table(t.beamCaption(beam.width, step), [t.piece, "log p", t.sumOfLogs, t.kept], now.map((node) => [word(node.text, "target"), shown(node.log_prob), shown(node.total), node.kept || node.finished ? t.yes : t.no])));
+    this.panel.update(
+      t.beamCaption(beam.width, step),
+      t,
+      () =>
+        table(
+          t.beamCaption(beam.width, step),
+          [t.piece, "log p", t.sumOfLogs, t.kept],
+          now.map((
+            node,
+          ) => [
+            word(node.text, "target"),
+            shown(node.log_prob),
+            shown(node.total),
+            node.kept || node.finished ? t.yes : t.no,
+          ]),
+        ),
+    );
   }
 
   /** The picture follows the slider. */

@@ -20,7 +20,15 @@ class OneUse {
   update(context) {
     this.context = context;
     const { seen, place, t } = context;
-    const options = { look: seen.look, seen, language: t.code, level: place.level, selected: place, attentions: [place.attention], onPick: (where) => this.context.go({ layer: where.layer, head: where.head }) };
+    const options = {
+      look: seen.look,
+      seen,
+      language: t.code,
+      level: place.level,
+      selected: place,
+      attentions: [place.attention],
+      onPick: (where) => this.context.go({ layer: where.layer, head: where.head }),
+    };
     if (this.wall) this.wall.update(options);
     else this.wall = new Wall(this.place, options);
     this.panel.update(t.wallCaption(seen.model.n_heads, seen.nLayers(place.attention)), t);
@@ -71,7 +79,13 @@ export class CrossStop {
     const { seen, place, t } = context;
     const { alignment_head: aligned } = seen.model;
     this.note.hidden = !aligned;
-    if (aligned) this.note.replaceChildren(t.alignmentHead(aligned.layer, aligned.head), " ", this.#showAligned(aligned, place, t));
+    if (aligned) {
+      this.note.replaceChildren(
+        t.alignmentHead(aligned.layer, aligned.head),
+        " ",
+        this.#showAligned(aligned, place, t),
+      );
+    }
     this.pair.update(context, { caption: t.crossCaption });
     this.wall.update(context);
     this.#passes(context, place);
@@ -79,17 +93,30 @@ export class CrossStop {
 
   #showAligned({ layer, head }, place, t) {
     const isHere = layer === place.layer && head === place.head;
-    return isHere ? "" : make("button", { type: "button", class: "link", onclick: () => this.context.go({ layer, head }) }, t.show);
+    return isHere
+      ? ""
+      : make("button", { type: "button", class: "link", onclick: () => this.context.go({ layer, head }) }, t.show);
   }
 
   /** The encoder's last layer, a vector a source piece. */
   #passes({ seen, t }, place) {
     const last = seen.sublayer("encoder", seen.model.n_encoder_layers - 1, "feed_forward", "after");
     const units = seen.columns("cross", place.level);
-    const rows = units.map((unit, i) => ({ label: unit.text, side: "source", values: last.at(unit.pieces[0]), note: shown(norm(last.at(unit.pieces[0]))), bold: i === place.column, special: unit.special }));
+    const rows = units.map((unit, i) => ({
+      label: unit.text,
+      side: "source",
+      values: last.at(unit.pieces[0]),
+      note: shown(norm(last.at(unit.pieces[0]))),
+      bold: i === place.column,
+      special: unit.special,
+    }));
     const n = seen.look.source.pieces.length;
     const caption = t.passesCaption(n, seen.model.d_model, count(n * seen.model.d_model), seen.model.norm === "pre");
-    this.output.update(rows, { label: caption, hint: "", describe: (i) => `${i + 1}: ${rows[place.column].label} ${shown(rows[place.column].values[i])}` });
+    this.output.update(rows, {
+      label: caption,
+      hint: "",
+      describe: (i) => `${i + 1}: ${rows[place.column].label} ${shown(rows[place.column].values[i])}`,
+    });
     this.outputPanel.update(caption, t);
   }
 }

@@ -38,13 +38,29 @@ export class PiecesStop {
     const { side, record } = inputSide(context);
     const size = side === "source" ? seen.model.n_src_symbols : seen.model.n_tgt_symbols;
     this.list.replaceChildren(...record.words.map((unit) => this.#word(unit, record, side)));
-    this.panel.update(t.piecesCaption(record.pieces.length, record.words.length, size), t, () =>
-      table(t.piecesCaption(record.pieces.length, record.words.length, size), [t.piece, t.number, t.word], record.pieces.map((piece) => [word(piece.text, side), String(piece.id), word(record.words[piece.word].text, side)])),
+    this.panel.update(
+      t.piecesCaption(record.pieces.length, record.words.length, size),
+      t,
+      () =>
+        table(
+          t.piecesCaption(record.pieces.length, record.words.length, size),
+          [t.piece, t.number, t.word],
+          record.pieces.map((
+            piece,
+          ) => [word(piece.text, side), String(piece.id), word(record.words[piece.word].text, side)]),
+        ),
     );
   }
 
   #word(unit, record, side) {
-    const pieces = unit.pieces.map((i) => make("span", { class: "piece", "data-special": record.pieces[i].special }, word(record.pieces[i].text, side), make("span", { class: "number piece-id" }, String(record.pieces[i].id))));
+    const pieces = unit.pieces.map((i) =>
+      make(
+        "span",
+        { class: "piece", "data-special": record.pieces[i].special },
+        word(record.pieces[i].text, side),
+        make("span", { class: "number piece-id" }, String(record.pieces[i].id)),
+      )
+    );
     return make("li", {}, pieces);
   }
 }
@@ -66,14 +82,29 @@ export class EmbeddingStop {
     const vectors = seen.embedding(side, "embedded");
     const root = Math.sqrt(seen.model.d_model);
     const likeness = record.pieces.map((_, i) => cosine(vectors.at(chosen), vectors.at(i)));
-    const rows = record.pieces.map((piece, i) => ({ label: piece.text, side, values: vectors.at(i), note: likeness[i].toFixed(2).replace("-", "−"), bold: i === chosen, special: piece.special }));
+    const rows = record.pieces.map((piece, i) => ({
+      label: piece.text,
+      side,
+      values: vectors.at(i),
+      note: likeness[i].toFixed(2).replace("-", "−"),
+      bold: i === chosen,
+      special: piece.special,
+    }));
     this.strips.update(rows, {
       label: t.embeddingLabel(asked),
       hint: t.embeddingHint(asked),
-      describe: (i) => t.embeddingAt(asked, i + 1, shown(vectors.at(chosen)[i] / root, 3), shown(root), shown(vectors.at(chosen)[i])),
+      describe: (i) =>
+        t.embeddingAt(asked, i + 1, shown(vectors.at(chosen)[i] / root, 3), shown(root), shown(vectors.at(chosen)[i])),
     });
-    this.panel.update(t.embeddingCaption(seen.model.d_model), t, () =>
-      table(t.embeddingCaption(seen.model.d_model), [t.piece, t.length, t.likeness(asked)], record.pieces.map((piece, i) => [word(piece.text, side), shown(norm(vectors.at(i))), likeness[i].toFixed(2)])),
+    this.panel.update(
+      t.embeddingCaption(seen.model.d_model),
+      t,
+      () =>
+        table(
+          t.embeddingCaption(seen.model.d_model),
+          [t.piece, t.length, t.likeness(asked)],
+          record.pieces.map((piece, i) => [word(piece.text, side), shown(norm(vectors.at(i))), likeness[i].toFixed(2)]),
+        ),
     );
   }
 }
@@ -83,7 +114,10 @@ class Waves {
   constructor({ onPick }) {
     this.canvas = new Canvas("waves-picture", (pen, w, h, colour) => this.#paint(pen, w, h, colour));
     this.element = make("div", { class: "waves" }, this.canvas.element);
-    this.canvas.element.addEventListener("click", (event) => onPick(Math.floor((event.offsetY / this.canvas.height) * this.rows.length)));
+    this.canvas.element.addEventListener(
+      "click",
+      (event) => onPick(Math.floor((event.offsetY / this.canvas.height) * this.rows.length)),
+    );
     onWidth(this.element, (width) => this.#fit(width));
   }
 
@@ -116,13 +150,24 @@ class Waves {
 export class PositionStop {
   constructor(context) {
     this.context = context;
-    this.words = new Choice({ name: "piece", kind: "sentence", onPick: (piece) => goToPiece(this.context, Number(piece)) });
+    this.words = new Choice({
+      name: "piece",
+      kind: "sentence",
+      onPick: (piece) => goToPiece(this.context, Number(piece)),
+    });
     this.slider = new Slider({ name: "position", onSlide: (position) => this.#slide(position) });
     this.sum = new Strips();
     this.sumPanel = new Panel("sum", this.sum.element);
     this.waves = new Waves({ onPick: (position) => this.#slide(position) });
     this.wavesPanel = new Panel("waves", this.waves.element);
-    this.element = make("div", {}, this.words.element, this.slider.element, this.sumPanel.element, this.wavesPanel.element);
+    this.element = make(
+      "div",
+      {},
+      this.words.element,
+      this.slider.element,
+      this.sumPanel.element,
+      this.wavesPanel.element,
+    );
     this.moved = null;
   }
 
@@ -138,14 +183,27 @@ export class PositionStop {
     if (this.context.seen !== seen || this.piece !== `${side}.${piece}`) this.moved = null;
     this.context = context;
     this.piece = `${side}.${piece}`;
-    this.words.update(t.piece, record.pieces.map((one, i) => ({ value: i, text: one.text, side, special: one.special })), piece);
+    this.words.update(
+      t.piece,
+      record.pieces.map((one, i) => ({ value: i, text: one.text, side, special: one.special })),
+      piece,
+    );
     const waves = this.#waves(seen, side, record.pieces.length);
     const position = Math.min(this.moved ?? piece, waves.length - 1);
     this.slider.update(t.place, waves.length - 1, position, String(position));
     this.#showSum(context, side, record, piece, position, waves[position]);
     this.waves.update(waves, position);
     const sinusoidal = seen.model.positions === "sinusoidal";
-    this.wavesPanel.update(t.wavesCaption(waves.length, sinusoidal), t, () => table(t.wavesCaption(waves.length, sinusoidal), [t.place, t.likenessOfPlaces(position)], waves.map((wave, i) => [String(i), cosine(wave, waves[position]).toFixed(2)])));
+    this.wavesPanel.update(
+      t.wavesCaption(waves.length, sinusoidal),
+      t,
+      () =>
+        table(
+          t.wavesCaption(waves.length, sinusoidal),
+          [t.place, t.likenessOfPlaces(position)],
+          waves.map((wave, i) => [String(i), cosine(wave, waves[position]).toFixed(2)]),
+        ),
+    );
     put(this.waves.element, "role", "img");
     put(this.waves.element, "aria-label", t.wavesCaption(waves.length, sinusoidal));
   }
@@ -169,7 +227,11 @@ export class PositionStop {
       { label: t.placeN(position), sign: "+", values: wave, note: shown(norm(wave)) },
       { label: t.sum, sign: "=", values: total, note: shown(norm(total)), bold: true },
     ];
-    this.sum.update(rows, { label: t.sumLabel, hint: t.sumHint, describe: (i) => `${i + 1}: ${shown(embedded[i])} + ${shown(wave[i])} = ${shown(total[i])}` });
+    this.sum.update(rows, {
+      label: t.sumLabel,
+      hint: t.sumHint,
+      describe: (i) => `${i + 1}: ${shown(embedded[i])} + ${shown(wave[i])} = ${shown(total[i])}`,
+    });
     const asked = quoted(record.pieces[piece].text);
     this.sumPanel.update(isOwn ? t.sumOwn(asked, position) : t.sumMoved(asked, piece, position), t);
   }

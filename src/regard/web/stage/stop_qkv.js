@@ -3,7 +3,7 @@
 import { make, put } from "./dom.js";
 import { norm, shown } from "./numbers.js";
 import { Panel } from "./panel.js";
-import { USES, sidesOf } from "./seen.js";
+import { sidesOf, USES } from "./seen.js";
 import { Strips } from "./strips.js";
 
 /** The three uses of attention as a table; the one that is open is marked. */
@@ -20,8 +20,17 @@ class Sources {
     this.head.replaceChildren(...["", "Q", "K", "V"].map((cell) => make("th", { scope: "col" }, cell)));
     this.body.replaceChildren(
       ...USES.map((use) => {
-        const name = make("button", { type: "button", class: "plain", onclick: () => go({ attention: use }) }, t.uses[use]);
-        const row = make("tr", {}, make("th", { scope: "row" }, name), t.comesFrom[use].map(([text, side]) => make("td", { class: `of-${side}` }, text)));
+        const name = make(
+          "button",
+          { type: "button", class: "plain", onclick: () => go({ attention: use }) },
+          t.uses[use],
+        );
+        const row = make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, name),
+          t.comesFrom[use].map(([text, side]) => make("td", { class: `of-${side}` }, text)),
+        );
         put(row, "data-here", use === place.attention);
         return row;
       }),
@@ -37,7 +46,12 @@ export class QkvStop {
     this.keys = new Strips({ onPick: (column) => this.#pick("column", column) });
     this.values = new Strips({ onPick: (column) => this.#pick("column", column) });
     this.panels = [this.queries, this.keys, this.values].map((strips) => new Panel("qkv", strips.element));
-    this.element = make("div", {}, this.sources.element, make("div", { class: "three" }, this.panels.map((panel) => panel.element)));
+    this.element = make(
+      "div",
+      {},
+      this.sources.element,
+      make("div", { class: "three" }, this.panels.map((panel) => panel.element)),
+    );
   }
 
   #pick(what, index) {
@@ -57,8 +71,19 @@ export class QkvStop {
     ];
     kinds.forEach(([strips, name, units, side, chosen], i) => {
       const found = seen.attention(attention, layer, name);
-      const rows = units.map((unit, at) => ({ label: unit.text, side, values: found.at(head, unit.pieces[0]), note: shown(norm(found.at(head, unit.pieces[0]))), bold: at === chosen, special: unit.special }));
-      strips.update(rows, { label: t.qkvNames[i], hint: "", describe: (at) => `${name} ${at + 1}: ${rows[chosen].label} ${shown(rows[chosen].values[at])}` });
+      const rows = units.map((unit, at) => ({
+        label: unit.text,
+        side,
+        values: found.at(head, unit.pieces[0]),
+        note: shown(norm(found.at(head, unit.pieces[0]))),
+        bold: at === chosen,
+        special: unit.special,
+      }));
+      strips.update(rows, {
+        label: t.qkvNames[i],
+        hint: "",
+        describe: (at) => `${name} ${at + 1}: ${rows[chosen].label} ${shown(rows[chosen].values[at])}`,
+      });
       this.panels[i].update(t.qkvNames[i], t);
     });
     put(this.element, "aria-label", t.sourcesCaption);

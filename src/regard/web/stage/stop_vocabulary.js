@@ -8,7 +8,11 @@ import { Panel } from "./panel.js";
 export class VocabularyStop {
   constructor(context) {
     this.context = context;
-    this.steps = new Choice({ name: "step", kind: "sentence", onPick: (step) => this.context.go({ step: Number(step) }) });
+    this.steps = new Choice({
+      name: "step",
+      kind: "sentence",
+      onPick: (step) => this.context.go({ step: Number(step) }),
+    });
     this.body = make("div", { class: "bars vocabulary" });
     this.panel = new Panel("vocabulary", this.body);
     this.legend = make("p", { class: "hint" });
@@ -20,15 +24,44 @@ export class VocabularyStop {
     this.context = context;
     const { seen, place, t } = context;
     const { steps, log_probability } = seen.look;
-    this.steps.update(t.step, steps.map((step, i) => ({ value: i, text: step.chosen.text, side: "target" })), place.step);
+    this.steps.update(
+      t.step,
+      steps.map((step, i) => ({ value: i, text: step.chosen.text, side: "target" })),
+      place.step,
+    );
     const step = steps[place.step];
     const target = smoothed(seen, step);
     const listed = step.top.some((one) => one.id === step.chosen.id) ? step.top : [...step.top, step.chosen];
     this.body.replaceChildren(...listed.map((one) => this.#line(one, step, target)));
     const caption = t.vocabularyCaption(place.step + 1, steps.length, shown(step.entropy));
-    this.panel.update(caption, t, () => table(caption, [t.piece, t.probability, ...(target ? [t.asked] : [])], listed.map((one) => [word(one.text, "target"), share(one.probability), ...(target ? [target(one.id)] : []).map((x) => shown(x, 3))])));
+    this.panel.update(
+      caption,
+      t,
+      () =>
+        table(
+          caption,
+          [t.piece, t.probability, ...(target ? [t.asked] : [])],
+          listed.map((
+            one,
+          ) => [
+            word(one.text, "target"),
+            share(one.probability),
+            ...(target ? [target(one.id)] : []).map((x) => shown(x, 3)),
+          ]),
+        ),
+    );
     this.legend.hidden = target === null;
-    if (target) this.legend.replaceChildren(make("span", { class: "swatch asked" }), t.askedLegend(seen.model.label_smoothing, seen.model.n_tgt_symbols, shown(target(step.chosen.id), 3), shown(seen.model.label_smoothing / seen.model.n_tgt_symbols, 3)));
+    if (target) {
+      this.legend.replaceChildren(
+        make("span", { class: "swatch asked" }),
+        t.askedLegend(
+          seen.model.label_smoothing,
+          seen.model.n_tgt_symbols,
+          shown(target(step.chosen.id), 3),
+          shown(seen.model.label_smoothing / seen.model.n_tgt_symbols, 3),
+        ),
+      );
+    }
     this.total.textContent = t.logProbability(shown(log_probability, 3));
   }
 
@@ -41,7 +74,12 @@ export class VocabularyStop {
       mark.style.left = `${(100 * target(one.id)).toFixed(2)}%`;
       track.append(mark);
     }
-    const line = make("div", { class: "bar-line" }, word(one.text, "target"), make("span", { class: "bar" }, track, make("span", { class: "number" }, share(one.probability))));
+    const line = make(
+      "div",
+      { class: "bar-line" },
+      word(one.text, "target"),
+      make("span", { class: "bar" }, track, make("span", { class: "number" }, share(one.probability))),
+    );
     put(line, "data-lit", one.id === step.chosen.id);
     return line;
   }

@@ -14,7 +14,7 @@ function paintBars(pen, width, height, colour, { values, top, side, groups, bold
   const ink = colour(side === "target" ? "target" : side === "attention" ? "attention" : "ink");
   pen.fillStyle = rgba(colour("ink"), 0.14);
   pen.fillRect(0, middle - 0.5, width, 1);
-  if (groups > 1) for (let i = 1; i < groups; i += 1) pen.fillRect(Math.round((width * i) / groups), 0, 1, height);
+  if (groups > 1) { for (let i = 1; i < groups; i += 1) pen.fillRect(Math.round((width * i) / groups), 0, 1, height); }
   if (marked !== null) {
     pen.fillStyle = rgba(colour("attention"), 0.28);
     pen.fillRect(marked * step - 0.5, 0, Math.max(step, 2) + 1, height);
@@ -41,7 +41,9 @@ class Strip {
   show(row, top) {
     this.row = { ...row, top: row.top ?? top };
     const key = `${row.label}\u0000${row.side}`;
-    if (key !== this.key) this.label.replaceChildren(row.sign ? make("span", { class: "sign" }, row.sign) : "", word(row.label, row.side));
+    if (key !== this.key) {
+      this.label.replaceChildren(row.sign ? make("span", { class: "sign" }, row.sign) : "", word(row.label, row.side));
+    }
     this.key = key;
     this.label.title = row.label;
     put(this.element, "data-bold", row.bold);
@@ -51,7 +53,10 @@ class Strip {
 
   paint() {
     const { row, owner } = this;
-    write(this.note, owner.marked === null ? (row.note ?? "") : shown(row.values[Math.min(owner.marked, row.values.length - 1)]));
+    write(
+      this.note,
+      owner.marked === null ? (row.note ?? "") : shown(row.values[Math.min(owner.marked, row.values.length - 1)]),
+    );
     if (owner.width) this.canvas.resize(Math.min(owner.width, WIDEST * row.values.length), row.height ?? HEIGHT);
   }
 }
@@ -66,7 +71,19 @@ export class Strips {
     this.describe = describe;
     this.body = make("div", { class: "strips-body" });
     this.readout = make("p", { class: "readout", "aria-live": "polite" });
-    this.element = make("div", { class: "strips", role: "group", tabindex: 0, "data-arrows": true, onkeydown: (event) => this.#key(event), onblur: () => this.mark(null) }, this.body, this.readout);
+    this.element = make(
+      "div",
+      {
+        class: "strips",
+        role: "group",
+        tabindex: 0,
+        "data-arrows": true,
+        onkeydown: (event) => this.#key(event),
+        onblur: () => this.mark(null),
+      },
+      this.body,
+      this.readout,
+    );
     this.body.addEventListener("pointermove", (event) => this.#point(event));
     this.body.addEventListener("pointerdown", (event) => this.#point(event));
     this.body.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.mark(null));
@@ -130,6 +147,8 @@ export class Strips {
     if (!step || !this.length) return;
     event.preventDefault();
     event.stopPropagation();
-    this.mark(this.marked === null ? (step > 0 ? 0 : this.length - 1) : (this.marked + step + this.length) % this.length);
+    this.mark(
+      this.marked === null ? (step > 0 ? 0 : this.length - 1) : (this.marked + step + this.length) % this.length,
+    );
   }
 }

@@ -1,10 +1,24 @@
 // The stage in English: names first, then what is told at each stop.
 
 const PART_NAMES = { self: "self-attention", cross: "encoder–decoder attention", feed_forward: "feed-forward" };
-const USE_NAMES = { encoder: "Encoder self-attention", decoder: "Decoder self-attention (masked)", cross: "Encoder–decoder attention" };
+const USE_NAMES = {
+  encoder: "Encoder self-attention",
+  decoder: "Decoder self-attention (masked)",
+  cross: "Encoder–decoder attention",
+};
 const BLOCK_NAMES = {
-  pieces: "pieces", embedding: "embedding × √d_model", position: "+ position", norm: "norm", self: "self-attention", cross: "enc–dec attention",
-  feed_forward: "feed-forward", add: "add", add_norm: "add & norm", linear: "linear", softmax: "softmax", output: "translation",
+  pieces: "pieces",
+  embedding: "embedding × √d_model",
+  position: "+ position",
+  norm: "norm",
+  self: "self-attention",
+  cross: "enc–dec attention",
+  feed_forward: "feed-forward",
+  add: "add",
+  add_norm: "add & norm",
+  linear: "linear",
+  softmax: "softmax",
+  output: "translation",
 };
 
 export const ENGLISH_NAMES = {
@@ -15,7 +29,16 @@ export const ENGLISH_NAMES = {
   stacks: { encoder: "Encoder", decoder: "Decoder" },
   sides: { source: "source", target: "target" },
   blocks: BLOCK_NAMES,
-  shortBlocks: { pieces: "text", embedding: "emb", position: "pos", self: "self", cross: "cross", feed_forward: "ff", softmax: "softmax", output: "beam" },
+  shortBlocks: {
+    pieces: "text",
+    embedding: "emb",
+    position: "pos",
+    self: "self",
+    cross: "cross",
+    feed_forward: "ff",
+    softmax: "softmax",
+    output: "beam",
+  },
   figure: "Map of the model: Figure 1 of the paper",
   walk: "Walk through the model",
   back: "Back",
@@ -55,20 +78,26 @@ export const ENGLISH_NAMES = {
   layerHead: (layer, head) => `${layer + 1} · ${head + 1}`,
   crumb: ({ attention, layer, head }) => [USE_NAMES[attention], `layer ${layer + 1}`, `head ${head + 1}`],
   crumbLayer: (stack, layer) => [stack === "encoder" ? "Encoder" : "Decoder", `layer ${layer + 1}`],
-  crumbSide: (side) => [side === "source" ? "Encoder" : "Decoder", side === "source" ? "source sentence" : "translation so far"],
+  crumbSide: (
+    side,
+  ) => [side === "source" ? "Encoder" : "Decoder", side === "source" ? "source sentence" : "translation so far"],
   crumbEnd: ["Decoder", "output"],
   blockName: ({ kind, stack, layer }) => {
     const where = stack === "encoder" ? "encoder" : "decoder";
     if (kind === "layer") return `${where}, layer ${layer + 1}`;
     if (layer === undefined) return `${where}: ${BLOCK_NAMES[kind]}`;
-    return `${where}, layer ${layer + 1}: ${kind === "self" && stack === "decoder" ? "masked self-attention" : BLOCK_NAMES[kind]}`;
+    return `${where}, layer ${layer + 1}: ${
+      kind === "self" && stack === "decoder" ? "masked self-attention" : BLOCK_NAMES[kind]
+    }`;
   },
 
   // pictures
-  piecesCaption: (n, words, size) => `${n} pieces of ${words} words; the number of each in the list of ${size.toLocaleString("en")}`,
+  piecesCaption: (n, words, size) =>
+    `${n} pieces of ${words} words; the number of each in the list of ${size.toLocaleString("en")}`,
   embeddingCaption: (d) => `One row of ${d} numbers for each piece`,
   embeddingLabel: (piece) => `Embeddings, compared with ${piece}`,
-  embeddingHint: (piece) => `Right: how alike each vector is to that of ${piece} (1 = same direction). Choose another row to compare with it.`,
+  embeddingHint: (piece) =>
+    `Right: how alike each vector is to that of ${piece} (1 = same direction). Choose another row to compare with it.`,
   embeddingAt: (piece, i, weight, root, product) => `${piece}, number ${i}: ${weight} × ${root} = ${product}`,
   likeness: (piece) => `Like ${piece}`,
   likenessOfPlaces: (p) => `Like place ${p}`,
@@ -79,7 +108,12 @@ export const ENGLISH_NAMES = {
   sumHint: "Point at a number to see it added up. Right: the vector's length.",
   sumOwn: (piece, p) => `${piece} where it stands, at place ${p}`,
   sumMoved: (piece, from, to) => `${piece} moved from place ${from} to place ${to}`,
-  wavesCaption: (n, waves) => (waves ? `The waves of ${n} places (rows): full ink is +1, none is −1` : `The ${n} learned place vectors of this sentence (rows): more ink is more`),
+  wavesCaption: (
+    n,
+    waves,
+  ) => (waves
+    ? `The waves of ${n} places (rows): full ink is +1, none is −1`
+    : `The ${n} learned place vectors of this sentence (rows): more ink is more`),
   sourcesCaption: "Where queries, keys and values come from in the three uses of attention",
   comesFrom: {
     encoder: [["source", "source"], ["source", "source"], ["source", "source"]],
@@ -104,7 +138,8 @@ export const ENGLISH_NAMES = {
   additiveSum: (n) => `${n} terms, each with a learned factor, add up to`,
   maskHides: "this key lies in the future:",
   timesValue: (weight, d) => `${weight} times all ${d} numbers of v go into the sum`,
-  joined: (row, column, entry) => `These are the strongest of the pieces. In the map, “${row}” → “${column}” is ${entry}: summed over the key’s pieces, averaged over the query’s.`,
+  joined: (row, column, entry) =>
+    `These are the strongest of the pieces. In the map, “${row}” → “${column}” is ${entry}: summed over the key’s pieces, averaged over the query’s.`,
   switchWithout: (d) => `Without ÷ √${d}`,
   switchWith: (d) => `With ÷ √${d}`,
   withRoot: "with ÷ √d_k",
@@ -116,7 +151,10 @@ export const ENGLISH_NAMES = {
   valuesOff: "This head is switched off: whatever it found, its output is set to 0.",
   headOutput: "output",
   largestTerm: "Largest term",
-  wallCaption: (heads, layers) => `All heads: ${layers === 1 ? "one layer" : `${layers} layers (rows)`}, ${heads === 1 ? "one head" : `${heads} heads`} each`,
+  wallCaption: (heads, layers) =>
+    `All heads: ${layers === 1 ? "one layer" : `${layers} layers (rows)`}, ${
+      heads === 1 ? "one head" : `${heads} heads`
+    } each`,
   favouritesCaption: (unit) => `Where each head (layer · head) looks most from “${unit}”`,
   thisHead: (head) => `head ${head + 1}`,
   joinedLabel: "all heads",
@@ -129,8 +167,10 @@ export const ENGLISH_NAMES = {
   normalised: "normalised",
   lengthsCaption: "Length of each word’s vector, and of what was added to it",
   residualCaption: (unit) => `“${unit}”, number by number`,
-  normFacts: (m, s, m2, s2) => `Before normalising: mean ${m}, spread ${s}. After (with the learned gain): mean ${m2}, spread ${s2}.`,
-  preNormFacts: (m, s) => `The sum has mean ${m} and spread ${s}; the next sub-layer normalises its own copy before it reads.`,
+  normFacts: (m, s, m2, s2) =>
+    `Before normalising: mean ${m}, spread ${s}. After (with the learned gain): mean ${m2}, spread ${s2}.`,
+  preNormFacts: (m, s) =>
+    `The sum has mean ${m} and spread ${s}; the next sub-layer normalises its own copy before it reads.`,
   fieldCaption: (unit, firing, n) => `“${unit}”: ${firing} of ${n} units fire`,
   unitCaption: (unit) => `Unit ${unit} over the sentence`,
   afterLayer: (n) => `layer ${n}`,
@@ -138,16 +178,22 @@ export const ENGLISH_NAMES = {
   layersCaption: (unit, n, d) => `“${unit}” on its way up; every layer gives ${n} × ${d} numbers`,
   layersHint: "Right: how alike the vector still is to the input (1 = same direction).",
   switchMask: "Lift the mask",
-  alignmentHead: (layer, head) => `Measured after training: layer ${layer + 1}, head ${head + 1} shows best which word translates which.`,
-  passesCaption: (n, d, total, pre) => `All that passes: ${n} × ${d} = ${total} numbers${pre ? " (normalised once more on the way)" : ""}`,
+  alignmentHead: (layer, head) =>
+    `Measured after training: layer ${layer + 1}, head ${head + 1} shows best which word translates which.`,
+  passesCaption: (n, d, total, pre) =>
+    `All that passes: ${n} × ${d} = ${total} numbers${pre ? " (normalised once more on the way)" : ""}`,
   vocabularyCaption: (step, of, entropy) => `Step ${step} of ${of}: the ten likeliest pieces; entropy ${entropy} nats`,
   asked: "Asked for",
-  askedLegend: (epsilon, size, right, rest) => `What training asks for when this piece is the right one (smoothing ${epsilon}): ${right} here, ${rest} on each of the other ${(size - 1).toLocaleString("en")}.`,
+  askedLegend: (epsilon, size, right, rest) =>
+    `What training asks for when this piece is the right one (smoothing ${epsilon}): ${right} here, ${rest} on each of the other ${
+      (size - 1).toLocaleString("en")
+    }.`,
   logProbability: (total) => `Log-probability of the whole translation: ${total}`,
   beamCaption: (width, step) => `Beam of ${width} at step ${step}: kept beginnings in full ink, dropped ones pale`,
   finishedCaption: "Finished sentences",
   finishedSentence: "Sentence",
   sumOfLogs: "Σ log p",
   scoreAfterPenalty: "÷ length penalty",
-  noBeam: "This translation was given, not searched for, so there is no tree. Leave the translation out to see the beam grow.",
+  noBeam:
+    "This translation was given, not searched for, so there is no tree. Leave the translation out to see the beam grow.",
 };

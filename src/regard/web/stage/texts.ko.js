@@ -1,10 +1,24 @@
 // 무대에 쓰이는 한국어 이름과 그림 설명. The stage in Korean: names and captions.
 
 const KOREAN_PARTS = { self: "셀프 어텐션", cross: "인코더–디코더 어텐션", feed_forward: "피드포워드" };
-const KOREAN_USES = { encoder: "인코더 셀프 어텐션", decoder: "디코더 셀프 어텐션(마스크)", cross: "인코더–디코더 어텐션" };
+const KOREAN_USES = {
+  encoder: "인코더 셀프 어텐션",
+  decoder: "디코더 셀프 어텐션(마스크)",
+  cross: "인코더–디코더 어텐션",
+};
 const KOREAN_BLOCKS = {
-  pieces: "조각", embedding: "임베딩 × √d_model", position: "+ 위치", norm: "정규화", self: "셀프 어텐션", cross: "인코더–디코더",
-  feed_forward: "피드포워드", add: "더하기", add_norm: "더하기 · 정규화", linear: "선형 변환", softmax: "소프트맥스", output: "번역문",
+  pieces: "조각",
+  embedding: "임베딩 × √d_model",
+  position: "+ 위치",
+  norm: "정규화",
+  self: "셀프 어텐션",
+  cross: "인코더–디코더",
+  feed_forward: "피드포워드",
+  add: "더하기",
+  add_norm: "더하기 · 정규화",
+  linear: "선형 변환",
+  softmax: "소프트맥스",
+  output: "번역문",
 };
 
 export const KOREAN_NAMES = {
@@ -15,7 +29,16 @@ export const KOREAN_NAMES = {
   stacks: { encoder: "인코더", decoder: "디코더" },
   sides: { source: "원문", target: "번역문" },
   blocks: KOREAN_BLOCKS,
-  shortBlocks: { pieces: "글", embedding: "임베", position: "위치", self: "셀프", cross: "교차", feed_forward: "FF", softmax: "확률", output: "빔" },
+  shortBlocks: {
+    pieces: "글",
+    embedding: "임베",
+    position: "위치",
+    self: "셀프",
+    cross: "교차",
+    feed_forward: "FF",
+    softmax: "확률",
+    output: "빔",
+  },
   figure: "모델 지도: 논문의 그림 1",
   walk: "모델 따라가기",
   back: "이전",
@@ -61,14 +84,18 @@ export const KOREAN_NAMES = {
     const where = stack === "encoder" ? "인코더" : "디코더";
     if (kind === "layer") return `${where} ${layer + 1}층`;
     if (layer === undefined) return `${where}: ${KOREAN_BLOCKS[kind]}`;
-    return `${where} ${layer + 1}층: ${kind === "self" && stack === "decoder" ? "마스크 셀프 어텐션" : KOREAN_BLOCKS[kind]}`;
+    return `${where} ${layer + 1}층: ${
+      kind === "self" && stack === "decoder" ? "마스크 셀프 어텐션" : KOREAN_BLOCKS[kind]
+    }`;
   },
 
   // 그림
-  piecesCaption: (n, words, size) => `단어 ${words}개가 조각 ${n}개로 나뉘었습니다. 숫자는 조각 목록(${size.toLocaleString("en")}개)에서의 번호입니다`,
+  piecesCaption: (n, words, size) =>
+    `단어 ${words}개가 조각 ${n}개로 나뉘었습니다. 숫자는 조각 목록(${size.toLocaleString("en")}개)에서의 번호입니다`,
   embeddingCaption: (d) => `한 줄이 조각 하나, 숫자 ${d}개`,
   embeddingLabel: (piece) => `${piece} 기준으로 비교한 임베딩`,
-  embeddingHint: (piece) => `오른쪽 숫자는 ${piece} 벡터와의 유사도입니다(1이면 같은 방향). 다른 줄을 고르면 그 조각과 비교합니다.`,
+  embeddingHint: (piece) =>
+    `오른쪽 숫자는 ${piece} 벡터와의 유사도입니다(1이면 같은 방향). 다른 줄을 고르면 그 조각과 비교합니다.`,
   embeddingAt: (piece, i, weight, root, product) => `${piece}의 ${i}번째 수: ${weight} × ${root} = ${product}`,
   likeness: (piece) => `${piece} 기준 유사도`,
   likenessOfPlaces: (p) => `${p}번 자리와의 유사도`,
@@ -79,7 +106,12 @@ export const KOREAN_NAMES = {
   sumHint: "숫자를 가리키면 더하는 과정이 보입니다. 오른쪽은 벡터의 길이입니다.",
   sumOwn: (piece, p) => `제자리(${p}번)에 있는 ${piece}`,
   sumMoved: (piece, from, to) => `${from}번에서 ${to}번 자리로 옮긴 ${piece}`,
-  wavesCaption: (n, waves) => (waves ? `자리 ${n}개의 파동(가로줄이 한 자리): 가장 진한 칸은 +1, 빈칸은 −1` : `이 문장에 쓰인, 학습된 자리 벡터 ${n}개(가로줄이 한 자리): 진할수록 큰 값`),
+  wavesCaption: (
+    n,
+    waves,
+  ) => (waves
+    ? `자리 ${n}개의 파동(가로줄이 한 자리): 가장 진한 칸은 +1, 빈칸은 −1`
+    : `이 문장에 쓰인, 학습된 자리 벡터 ${n}개(가로줄이 한 자리): 진할수록 큰 값`),
   sourcesCaption: "어텐션의 세 쓰임에서 쿼리, 키, 밸류가 나오는 곳",
   comesFrom: {
     encoder: [["원문", "source"], ["원문", "source"], ["원문", "source"]],
@@ -104,7 +136,8 @@ export const KOREAN_NAMES = {
   additiveSum: (n) => `학습된 계수를 곱한 ${n}개 항의 합`,
   maskHides: "아직 오지 않은 자리이므로",
   timesValue: (weight, d) => `v의 숫자 ${d}개를 모두 ${weight}배 해서 더합니다`,
-  joined: (row, column, entry) => `가중치가 가장 큰 조각 한 쌍의 계산입니다. 지도의 “${row}” → “${column}” 칸은 ${entry}인데, 키 쪽 조각은 더하고 쿼리 쪽 조각은 평균한 값입니다.`,
+  joined: (row, column, entry) =>
+    `가중치가 가장 큰 조각 한 쌍의 계산입니다. 지도의 “${row}” → “${column}” 칸은 ${entry}인데, 키 쪽 조각은 더하고 쿼리 쪽 조각은 평균한 값입니다.`,
   switchWithout: (d) => `÷ √${d} 없이 보기`,
   switchWith: (d) => `÷ √${d} 넣고 보기`,
   withRoot: "÷ √d_k 있음",
@@ -129,8 +162,10 @@ export const KOREAN_NAMES = {
   normalised: "정규화",
   lengthsCaption: "단어마다 원래 벡터의 길이와, 거기에 더한 벡터의 길이",
   residualCaption: (unit) => `“${unit}”의 숫자 하나하나`,
-  normFacts: (m, s, m2, s2) => `정규화하기 전에는 평균 ${m}, 표준편차 ${s}이고, 정규화하고 학습된 배율을 곱한 뒤에는 평균 ${m2}, 표준편차 ${s2}입니다.`,
-  preNormFacts: (m, s) => `합의 평균은 ${m}, 표준편차는 ${s}입니다. 다음 서브층은 이 값을 읽기 전에 자기 사본만 정규화합니다.`,
+  normFacts: (m, s, m2, s2) =>
+    `정규화하기 전에는 평균 ${m}, 표준편차 ${s}이고, 정규화하고 학습된 배율을 곱한 뒤에는 평균 ${m2}, 표준편차 ${s2}입니다.`,
+  preNormFacts: (m, s) =>
+    `합의 평균은 ${m}, 표준편차는 ${s}입니다. 다음 서브층은 이 값을 읽기 전에 자기 사본만 정규화합니다.`,
   fieldCaption: (unit, firing, n) => `“${unit}”에서는 유닛 ${n}개 중 ${firing}개가 켜집니다`,
   unitCaption: (unit) => `문장 전체에서 본 ${unit}번 유닛`,
   afterLayer: (n) => `${n}층`,
@@ -138,16 +173,23 @@ export const KOREAN_NAMES = {
   layersCaption: (unit, n, d) => `위로 올라가는 “${unit}”. 어느 층이든 ${n} × ${d}개의 숫자를 내놓습니다`,
   layersHint: "오른쪽 숫자는 처음 입력과의 유사도입니다(1이면 같은 방향).",
   switchMask: "마스크 걷기",
-  alignmentHead: (layer, head) => `학습을 마친 뒤 측정해 보니, 단어의 짝을 가장 잘 보여 주는 것은 ${layer + 1}층 헤드 ${head + 1}입니다.`,
-  passesCaption: (n, d, total, pre) => `건너가는 것 전부: ${n} × ${d} = 숫자 ${total}개${pre ? "(건너가며 한 번 더 정규화됩니다)" : ""}`,
-  vocabularyCaption: (step, of, entropy) => `${of}단계 중 ${step}단계: 확률이 가장 높은 조각 열 개, 엔트로피 ${entropy} nat`,
+  alignmentHead: (layer, head) =>
+    `학습을 마친 뒤 측정해 보니, 단어의 짝을 가장 잘 보여 주는 것은 ${layer + 1}층 헤드 ${head + 1}입니다.`,
+  passesCaption: (n, d, total, pre) =>
+    `건너가는 것 전부: ${n} × ${d} = 숫자 ${total}개${pre ? "(건너가며 한 번 더 정규화됩니다)" : ""}`,
+  vocabularyCaption: (step, of, entropy) =>
+    `${of}단계 중 ${step}단계: 확률이 가장 높은 조각 열 개, 엔트로피 ${entropy} nat`,
   asked: "학습 목표",
-  askedLegend: (epsilon, size, right, rest) => `이 조각이 정답일 때의 목표 확률(스무딩 ${epsilon}): 이 조각은 ${right}, 나머지 ${(size - 1).toLocaleString("en")}개는 ${rest}씩.`,
+  askedLegend: (epsilon, size, right, rest) =>
+    `이 조각이 정답일 때의 목표 확률(스무딩 ${epsilon}): 이 조각은 ${right}, 나머지 ${
+      (size - 1).toLocaleString("en")
+    }개는 ${rest}씩.`,
   logProbability: (total) => `번역문 전체의 로그 확률: ${total}`,
   beamCaption: (width, step) => `너비 ${width}인 빔의 ${step}단계: 남긴 후보는 진하게, 버린 후보는 옅게`,
   finishedCaption: "끝까지 쓴 문장",
   finishedSentence: "문장",
   sumOfLogs: "Σ log p",
   scoreAfterPenalty: "÷ 길이 페널티",
-  noBeam: "이 번역은 탐색한 것이 아니라 주어진 것이라 트리가 없습니다. 번역을 비워 두면 빔이 자라는 모습을 볼 수 있습니다.",
+  noBeam:
+    "이 번역은 탐색한 것이 아니라 주어진 것이라 트리가 없습니다. 번역을 비워 두면 빔이 자라는 모습을 볼 수 있습니다.",
 };

@@ -7,7 +7,9 @@ export class Walk {
   constructor({ go, step }) {
     this.back = make("button", { type: "button", class: "walk-step", "data-walk": "back", onclick: () => step(-1) });
     this.on = make("button", { type: "button", class: "walk-step", "data-walk": "on", onclick: () => step(1) });
-    this.dots = STOPS.map((stop, i) => make("button", { type: "button", class: "walk-stop", "data-stop": stop, onclick: () => go({ stop: i + 1 }) }));
+    this.dots = STOPS.map((stop, i) =>
+      make("button", { type: "button", class: "walk-stop", "data-stop": stop, onclick: () => go({ stop: i + 1 }) })
+    );
     this.list = make("ol", { class: "walk-stops" }, this.dots.map((dot) => make("li", {}, dot)));
     this.element = make("nav", { class: "walk" }, this.back, this.list, this.on);
   }

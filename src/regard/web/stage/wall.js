@@ -2,7 +2,7 @@
 
 import { Pixels } from "./canvas.js";
 import { make, put } from "./dom.js";
-import { Seen, USES, headKey } from "./seen.js";
+import { headKey, Seen, USES } from "./seen.js";
 import { textsOf } from "./texts.js";
 
 /** options: look, language, level, selected, off (else those off in the look), colours, onPick; `attentions` to show only some. */
@@ -23,7 +23,8 @@ export class Wall {
     this.options = { ...before, ...options };
     const { look, language, level, attentions } = this.options;
     if (look !== before.look || !this.seen) this.seen = options.seen ?? new Seen(look);
-    const shape = `${this.seen.model.n_encoder_layers}.${this.seen.model.n_decoder_layers}.${this.seen.model.n_heads}.${language}.${attentions}`;
+    const shape =
+      `${this.seen.model.n_encoder_layers}.${this.seen.model.n_decoder_layers}.${this.seen.model.n_heads}.${language}.${attentions}`;
     const isNew = shape !== this.#built;
     if (isNew) this.#build();
     this.#built = shape;
@@ -42,24 +43,53 @@ export class Wall {
     const layers = [];
     for (let layer = 0; layer < this.seen.nLayers(use); layer += 1) {
       const heads = [];
-      for (let head = 0; head < this.seen.model.n_heads; head += 1) heads.push(this.#square({ attention: use, layer, head }, t));
-      layers.push(make("div", { class: "wall-layer" }, make("span", { class: "wall-number", "aria-hidden": "true" }, String(layer + 1)), heads));
+      for (let head = 0; head < this.seen.model.n_heads; head += 1) {
+        heads.push(this.#square({ attention: use, layer, head }, t));
+      }
+      layers.push(
+        make(
+          "div",
+          { class: "wall-layer" },
+          make("span", { class: "wall-number", "aria-hidden": "true" }, String(layer + 1)),
+          heads,
+        ),
+      );
     }
-    return make("div", { class: "wall-group", role: "group", "aria-label": t.uses[use] }, make("p", { class: "wall-name" }, t.uses[use]), layers);
+    return make(
+      "div",
+      { class: "wall-group", role: "group", "aria-label": t.uses[use] },
+      make("p", { class: "wall-name" }, t.uses[use]),
+      layers,
+    );
   }
 
   #square(where, t) {
     const pixels = new Pixels("wall-map");
     const bar = make("span", { class: "wall-bar", "aria-hidden": "true" });
     const name = t.headName(where);
-    const button = make("button", { type: "button", class: "wall-head", "data-head": headKey(where), title: name, tabindex: -1, onclick: () => this.options.onPick(where) }, pixels.element, bar);
+    const button = make(
+      "button",
+      {
+        type: "button",
+        class: "wall-head",
+        "data-head": headKey(where),
+        title: name,
+        tabindex: -1,
+        onclick: () => this.options.onPick(where),
+      },
+      pixels.element,
+      bar,
+    );
     this.#squares.set(headKey(where), { where, pixels, button, bar, name });
     return button;
   }
 
   #paint() {
     for (const { where, pixels } of this.#squares.values()) {
-      pixels.show(this.seen.weights(where, this.options.level), this.seen.columns(where.attention, this.options.level).length);
+      pixels.show(
+        this.seen.weights(where, this.options.level),
+        this.seen.columns(where.attention, this.options.level).length,
+      );
     }
     // a wall that is not on the page yet has no colours to paint with
     if (!this.element.isConnected) requestAnimationFrame(() => this.#squares.forEach(({ pixels }) => pixels.paint()));
@@ -68,7 +98,9 @@ export class Wall {
   #mark() {
     const { selected, off, colours, language } = this.options;
     const t = textsOf(language);
-    const chosen = selected && this.#squares.has(headKey(selected)) ? headKey(selected) : this.#squares.keys().next().value;
+    const chosen = selected && this.#squares.has(headKey(selected))
+      ? headKey(selected)
+      : this.#squares.keys().next().value;
     for (const [key, { button, bar, name }] of this.#squares) {
       const silent = (off ?? this.seen.off).has(key);
       put(button, "aria-label", silent ? `${name}, ${t.off}` : name);
