@@ -350,10 +350,10 @@ def test_a_tokenizer_of_a_million_empty_parts_is_refused_before_it_is_parsed(
     def parse(model: bytes) -> None:
         raise AssertionError("it was parsed")
 
-    monkeypatch.setattr("regard.artifact.directory.Tokenizer", parse)
+    monkeypatch.setattr("regard.text.tokenizer.Tokenizer", parse)
     (saved / "tokenizer.model").write_bytes(part * 1_500_000)
     reseal(saved)
-    refused(saved, "not a tokenizer of ours")
+    refused(saved, "was not written by regard")
 
 
 def test_an_index_with_far_more_tensors_than_layers_is_refused_before_it_is_parsed(saved: Path) -> None:

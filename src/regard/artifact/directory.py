@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.decoding.options import DecodingOptions
-from regard.durable import read_json_file, read_regular_file, verify_directory
+from regard.durable import open_regular_file, read_json_file, verify_directory
 from regard.errors import ArtifactError
-from regard.text import Tokenizer, TokenizerPair
+from regard.text import TokenizerPair, read_tokenizers
 
 FORMAT = 1
 MAX_LENGTH_PENALTY = 3.0  # beyond that only length would count
 DEFAULT_MAX_LENGTH = 256  # of a model that does not say
 _LONGEST = 4_095  # as far as the waves of a converted model go, with one begin or end symbol
-AGAIN = "copy the model again from where it was made"
+COPY_AGAIN = "copy the model again from where it was made"
 
 _MAX_CONFIG_BYTES = 1_000_000
-_MAX_TOKENIZER_BYTES = 30_000_000
-_MAX_PIECES = 1_000_000
-_PIECE, _SPECS = 0x0A, (0x12, 0x1A, 0x22, 0x2A)  # tags of sentencepiece_model.proto: field 1, and 2 to 5
-_MAX_SPEC_BYTES = 2_000_000  # of what a tokenizer says of itself beside its pieces
 
 
 @dataclass(frozen=True)
@@ -63,10 +60,10 @@ def describe(path: str | Path) -> Description:
         )
     architecture, model, facts = (content.get(name) for name in ("architecture", "model", "facts"))
     if not isinstance(architecture, str):
-        raise ArtifactError(f"{directory / 'config.json'} names no architecture", hint=AGAIN)
+        raise ArtifactError(f"{directory / 'config.json'} names no architecture", hint=COPY_AGAIN)
     if not isinstance(model, dict):
-        raise ArtifactError(f"{directory / 'config.json'}: model: is not a table of values", hint=AGAIN)
-    tokenizers = _read_tokenizers(directory, frozenset(records))
+        raise ArtifactError(f"{directory / 'config.json'}: model: is not a table of values", hint=COPY_AGAIN)
+    tokenizers = read_tokenizers(directory)
     facts = facts if isinstance(facts, dict) else {}
     digest = hashlib.sha256(sums.encode()).hexdigest()
     return Description(directory, architecture, model, tokenizers, facts, frozenset(records), digest)
@@ -92,41 +89,15 @@ def search_options(facts: Mapping[str, Any]) -> DecodingOptions:
     return DecodingOptions(length_penalty=float(said))
 
 
-def _read_tokenizers(directory: Path, files: frozenset[str]) -> TokenizerPair:
-    def read(name: str) -> Tokenizer:
-        model = read_regular_file(directory / name, _MAX_TOKENIZER_BYTES)
-        if not _is_modest(model):
-            raise ArtifactError(f"{directory / name} is damaged, or not a tokenizer of ours", hint=AGAIN)
-        return Tokenizer(model)
-
-    if "tokenizer.model" in files:
-        joint = read("tokenizer.model")
-        return TokenizerPair(joint, joint)
-    if {"source.model", "target.model"} <= files:
-        return TokenizerPair(read("source.model"), read("target.model"))
-    raise ArtifactError(f"{directory} has no tokenizer.model", hint=AGAIN)
-
-
-def _is_modest(model: bytes) -> bool:
-    """Whether a SentencePiece model has no more parts than it should, counted before they take memory.
-
-    It is a protocol buffer: parts, each a tag, a length and so many bytes. An empty piece is 2 bytes of file
-    and 80 of memory.
-    """
-    n_pieces, n_spec_bytes, at = 0, 0, 0
-    while at < len(model) and n_pieces <= _MAX_PIECES and n_spec_bytes <= _MAX_SPEC_BYTES:
-        tag, length, shift = model[at], 0, 0
-        at += 1
-        while at < len(model) and shift < 35:
-            length |= (model[at] & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if model[at - 1] < 0x80:
-                break
-        at += length
-        if tag == _PIECE:
-            n_pieces += 1
-        elif tag in _SPECS:
-            n_spec_bytes += length + 2
-        else:
-            return False
-    return at == len(model) and n_pieces <= _MAX_PIECES and n_spec_bytes <= _MAX_SPEC_BYTES
+def read_tensor_shapes(path: Path, max_bytes: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The dtype (such as "F32") and shape of each tensor in a safetensors file, from its header alone."""
+    with open_regular_file(path) as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > max_bytes:
+            raise ArtifactError(f"{path} is not a safetensors file", hint=COPY_AGAIN)
+        raw = file.read(size)
+    try:
+        header = {name: entry for name, entry in json.loads(raw).items() if name != "__metadata__"}
+        return {name: (str(entry["dtype"]), tuple(map(int, entry["shape"]))) for name, entry in header.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ArtifactError(f"{path} is not a safetensors file of weights", hint=COPY_AGAIN) from error

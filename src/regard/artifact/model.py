@@ -16,13 +16,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import __version__
-from regard.artifact.directory import AGAIN, FORMAT, describe
-from regard.durable import commit_directory, open_regular_file
+from regard.artifact.directory import COPY_AGAIN, FORMAT, describe, read_tensor_shapes
+from regard.durable import commit_directory
 from regard.errors import ArtifactError
 from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_same_form, write_tensors
 from regard.text import TokenizerPair
 
-_MAX_HEADER_BYTES_A_LAYER = 4_000  # of safetensors' own index of names and shapes; ours have 2,000
+_MAX_HEADER_BYTES_PER_LAYER = 4_000  # ours have 2,000
+_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,11 @@ def save_model(
         "model": config.model_dump(),
         "facts": facts,
     }
-    sides = {"tokenizer": tokenizers.source}
-    if not tokenizers.joint:
-        sides = {"source": tokenizers.source, "target": tokenizers.target}
 
     def write(aside: Path) -> None:
         (aside / "config.json").write_text(json.dumps(described, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         write_tensors(aside / "model.safetensors", weights)
-        for name, tokenizer in sides.items():
-            (aside / f"{name}.model").write_bytes(tokenizer.to_bytes())
+        tokenizers.write(aside)
         (aside / "README.md").write_text(card, encoding="utf-8")
         if more is not None:
             more(aside)
@@ -88,7 +85,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> LoadedMo
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         file = described.directory / "config.json"
-        raise ArtifactError(f"{file}: model.{where}: {first['msg']}", hint=AGAIN) from error
+        raise ArtifactError(f"{file}: model.{where}: {first['msg']}", hint=COPY_AGAIN) from error
     tokenizers = described.tokenizers
     _require_shapes(weights, model_type, config, tokenizers)
     values = _read_weights(weights)  # mapped, and known to be good before a model takes as much memory
@@ -103,45 +100,30 @@ def _require_shapes(
 ) -> None:
     """Compare what config.json promises with the weights' own index, before any memory is taken for either."""
     n_layers = config.n_encoder_layers + config.n_decoder_layers
-    given = _read_header(path, _MAX_HEADER_BYTES_A_LAYER * (n_layers + 10))
+    shapes = read_tensor_shapes(path, _MAX_HEADER_BYTES_PER_LAYER * (n_layers + 10))
     # every layer has weights of its own: without this, building even an empty model could take long
-    if n_layers > len(given):
-        raise ArtifactError(f"{path} does not have the layers that config.json says", hint=AGAIN)
-    try:
-        with torch.device("meta"):
-            expected = model_type(config, tokenizers.source.size, tokenizers.target.size)
-        require_same_form(expected, given)
-    except (ArtifactError, ValueError) as error:
-        raise ArtifactError(f"{path}: {getattr(error, 'message', error)}", hint=AGAIN) from error
+    if n_layers > len(shapes):
+        raise ArtifactError(f"{path} does not have the layers that config.json says", hint=COPY_AGAIN)
+    with torch.device("meta"):
+        try:
+            given = {name: torch.empty(shape, dtype=_DTYPES[dtype]) for name, (dtype, shape) in shapes.items()}
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise ArtifactError(f"{path} is not a safetensors file of weights", hint=COPY_AGAIN) from error
+        try:
+            require_same_form(model_type(config, tokenizers.source.size, tokenizers.target.size), given)
+        except (ArtifactError, ValueError) as error:
+            raise ArtifactError(f"{path}: {getattr(error, 'message', error)}", hint=COPY_AGAIN) from error
     n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in given.values())
     if n_bytes > path.stat().st_size:
-        raise ArtifactError(f"{path} is shorter than its own index says", hint=AGAIN)
-
-
-def _read_header(path: Path, max_bytes: int) -> dict[str, Tensor]:
-    """Names, shapes and types in a safetensors file, as tensors without memory."""
-    types = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
-    with open_regular_file(path) as file:
-        size = int.from_bytes(file.read(8), "little")
-        if size > max_bytes:
-            raise ArtifactError(f"{path} is not a safetensors file", hint=AGAIN)
-        raw = file.read(size)
-    try:
-        index = {name: entry for name, entry in json.loads(raw).items() if name != "__metadata__"}
-        return {
-            name: torch.empty(entry["shape"], dtype=types[entry["dtype"]], device="meta")
-            for name, entry in index.items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
-        raise ArtifactError(f"{path} is not a safetensors file of weights", hint=AGAIN) from error
+        raise ArtifactError(f"{path} is shorter than its own index says", hint=COPY_AGAIN)
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
         weights: dict[str, Tensor] = load_file(path)
     except (SafetensorError, OSError) as error:
-        raise ArtifactError(f"{path} is not a safetensors file: {error}", hint=AGAIN) from error
+        raise ArtifactError(f"{path} is not a safetensors file: {error}", hint=COPY_AGAIN) from error
     for name, tensor in weights.items():
         if tensor.numel() and not all(isfinite(extreme) for extreme in tensor.aminmax()):  # without a copy
-            raise ArtifactError(f"{path}: {name!r} has values that are not numbers", hint=AGAIN)
+            raise ArtifactError(f"{path}: {name!r} has values that are not numbers", hint=COPY_AGAIN)
     return weights

@@ -24,11 +24,11 @@ from regard.text import (
     fingerprint,
     held_out_share,
     is_held_out,
+    read_tokenizers,
     train_tokenizer,
 )
 from regard.text.corpus import OnBadPair
 
-MAX_TOKENIZER_BYTES = 100_000_000
 LARGE_ENOUGH_PAIRS = 1_000  # chance alone holds some of these out
 
 _BAD_LINES = {"invalid-text", "tabs"}  # what the doctor calls lines that can be left out
@@ -135,24 +135,26 @@ def make_tokenizers(directory: Path, corpora: Corpora, text: TextConfig, show: S
     wanted = text.model_dump_json(include={"kind", "joint", "vocabulary"})
     key = _digest(corpora.key, wanted)
     names = ("tokenizer",) if text.joint else ("source", "target")
-    found = _read_tokenizers(directory, key, names)
-    if found is not None:
-        return found
+    cached = _cached_tokenizers(directory, key)
+    if cached is not None:
+        return cached
     show("making the vocabulary", 0, None)
     tags = sorted({corpus.tag for corpus in corpora.train if corpus.tag is not None})
-    models = [
-        train_tokenizer(_lines(corpora, name), size=text.vocabulary, kind=text.kind, tags=tags, seed=corpora.seed)
+    made = [
+        Tokenizer(
+            train_tokenizer(_lines(corpora, name), size=text.vocabulary, kind=text.kind, tags=tags, seed=corpora.seed)
+        )
         for name in names
     ]
 
+    tokenizers = TokenizerPair(made[0], made[-1])
+
     def write(aside: Path) -> None:
-        for name, model in zip(names, models, strict=True):
-            (aside / f"{name}.model").write_bytes(model)
+        tokenizers.write(aside)
         (aside / "key.json").write_text(json.dumps({"key": key}), encoding="utf-8")
 
     commit_directory(directory, write)
-    made = [Tokenizer(model) for model in models]
-    return TokenizerPair(made[0], made[-1])
+    return tokenizers
 
 
 def make_stores(
@@ -217,16 +219,15 @@ def _encode(
     return tagged, tokenizers.target.encode_many(target for _, target, _ in chunk)
 
 
-def _read_tokenizers(directory: Path, key: str, names: tuple[str, ...]) -> TokenizerPair | None:
-    """What was made before of the same text; None when there is nothing, or it is not whole."""
+def _cached_tokenizers(directory: Path, key: str) -> TokenizerPair | None:
+    """Those trained earlier on the same text; None if there are none, or they are damaged."""
     try:
         verify_directory(directory)
         if json.loads(read_regular_file(directory / "key.json", 10_000)) != {"key": key}:
             return None
-        found = [Tokenizer(read_regular_file(directory / f"{name}.model", MAX_TOKENIZER_BYTES)) for name in names]
+        return read_tokenizers(directory)
     except (ArtifactError, ValueError, OSError):
         return None
-    return TokenizerPair(found[0], found[-1])
 
 
 def _forgiving_leaks(report: Report) -> Report:

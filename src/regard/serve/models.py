@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -10,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.artifact import Description, search_options
+from regard.artifact.directory import read_tensor_shapes
 from regard.decoding.options import DecodingOptions
-from regard.durable import open_regular_file
 from regard.engines.engine import n_cores
+from regard.errors import ArtifactError
 from regard.serve.batching.batcher import Translates
 from regard.text.languages import Languages
 from regard.translator import Translator
@@ -120,12 +120,9 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _count_parameters(directory: Path) -> int | None:
-    """From the index in front of the weights."""
-    with open_regular_file(directory / "model.safetensors") as file:
-        size = int.from_bytes(file.read(8), "little")
-        raw = file.read(min(size, _MAX_HEADER_BYTES))
+    """From the header of the weights; None if it cannot be read."""
     try:
-        index = {name: entry for name, entry in json.loads(raw).items() if name != "__metadata__"}
-        return int(sum(prod(entry["shape"]) for entry in index.values()))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        shapes = read_tensor_shapes(directory / "model.safetensors", _MAX_HEADER_BYTES)
+    except ArtifactError:
         return None
+    return sum(prod(shape) for _, shape in shapes.values())

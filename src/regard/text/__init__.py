@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from regard.text.lines import read_marked as read_marked
     from regard.text.tokenizer import Tokenizer as Tokenizer
     from regard.text.tokenizer import TokenizerPair as TokenizerPair
+    from regard.text.tokenizer import read_tokenizers as read_tokenizers
     from regard.text.vocabulary import choose_vocab_size as choose_vocab_size
     from regard.text.vocabulary import train_tokenizer as train_tokenizer
 
@@ -45,6 +46,7 @@ _HOME = {
     "marked_pairs": "corpus",
     "read_lines": "lines",
     "read_marked": "lines",
+    "read_tokenizers": "tokenizer",
     "train_tokenizer": "vocabulary",
 }
 

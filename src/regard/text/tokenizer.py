@@ -3,16 +3,21 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from random import Random
 
 import sentencepiece
 
+from regard.durable import read_regular_file
 from regard.errors import ArtifactError, DataError, UserError
 from regard.text.normalise import normalise
 from regard.text.subword_sampling import BpeDropout, Sampler, UnigramSampling, cut_long
 from regard.text.vocabulary import BOS_ID, EOS_ID, N_FIXED, PAD_ID, SPACE, UNK_ID, Kind, tag_piece
 
 _MAX_SIZE = 1_000_000
+_MAX_FILE_BYTES = 30_000_000
+_MAX_SPEC_BYTES = 2_000_000  # of everything in a model file except its pieces
+_PIECE_TAG, _SPEC_TAGS = 0x0A, (0x12, 0x1A, 0x22, 0x2A)  # in sentencepiece_model.proto: field 1, and fields 2 to 5
 _STAND_IN = "\ufdd0"  # for a real U+2581 in the text; normalise() lets no such code point through
 _REFUSED = "get the model again, or train it again"
 
@@ -149,6 +154,55 @@ class TokenizerPair:
     def joint(self) -> bool:
         """Whether both sides share one vocabulary."""
         return self.source is self.target
+
+    def write(self, directory: Path) -> None:
+        """Write `tokenizer.model`, or `source.model` and `target.model` if the sides have their own vocabularies."""
+        names = {"tokenizer": self.source} if self.joint else {"source": self.source, "target": self.target}
+        for name, tokenizer in names.items():
+            (directory / f"{name}.model").write_bytes(tokenizer.to_bytes())
+
+
+def read_tokenizers(directory: Path) -> TokenizerPair:
+    """The vocabularies that `TokenizerPair.write` wrote; an ArtifactError if they are missing or damaged."""
+
+    def read(path: Path) -> Tokenizer:
+        model = read_regular_file(path, _MAX_FILE_BYTES)
+        if not _has_few_parts(model):
+            raise ArtifactError(f"{path} is damaged, or was not written by regard", hint=_REFUSED)
+        return Tokenizer(model)
+
+    joint, source, target = (directory / f"{name}.model" for name in ("tokenizer", "source", "target"))
+    if joint.exists():
+        tokenizer = read(joint)
+        return TokenizerPair(tokenizer, tokenizer)
+    if source.exists() and target.exists():
+        return TokenizerPair(read(source), read(target))
+    raise ArtifactError(f"{joint} is missing", hint=_REFUSED)
+
+
+def _has_few_parts(model: bytes) -> bool:
+    """Whether a SentencePiece model has no more parts than it should, counted before they take memory.
+
+    The file is a protocol buffer: parts, each with a tag, a length and that many bytes. An empty piece takes 2 bytes
+    in the file and 80 in memory.
+    """
+    n_pieces, n_spec_bytes, at = 0, 0, 0
+    while at < len(model) and n_pieces <= _MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES:
+        tag, length, shift = model[at], 0, 0
+        at += 1
+        while at < len(model) and shift < 35:
+            length |= (model[at] & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if model[at - 1] < 0x80:
+                break
+        at += length
+        if tag == _PIECE_TAG:
+            n_pieces += 1
+        elif tag in _SPEC_TAGS:
+            n_spec_bytes += length + 2
+        else:
+            return False
+    return at == len(model) and n_pieces <= _MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES
 
 
 def _load(model: bytes) -> "sentencepiece.SentencePieceProcessor":

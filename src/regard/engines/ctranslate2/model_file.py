@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from regard.artifact.directory import COPY_AGAIN
 from regard.durable import open_regular_file, read_json_file, read_regular_file
 from regard.errors import ArtifactError
 from regard.text.vocabulary import BOS_ID, EOS_ID, UNK_ID
 
 Shape = tuple[int, ...]
 
-_AGAIN = "copy the model again from where it was made"
 _LAYOUT = (6, "TransformerSpec", 7)  # version of the file, name and revision of the layout
 _FLOAT32, _INT8, _INT16 = 0, 1, 2
 _TYPES: dict[int, np.dtype[Any]] = {_FLOAT32: np.dtype("<f4"), _INT8: np.dtype("<i1"), _INT16: np.dtype("<i2")}
@@ -62,7 +62,7 @@ def check_converted(directory: Path) -> Limits:
         limits = _require_transformer(shapes, numbers)
         _require_config(directory, limits)
     except (ValueError, KeyError, IndexError, struct.error, UnicodeDecodeError, RecursionError) as error:
-        raise ArtifactError(f"{directory} is not a model that regard converted: {error}", hint=_AGAIN) from error
+        raise ArtifactError(f"{directory} is not a model that regard converted: {error}", hint=COPY_AGAIN) from error
     return limits
 
 
