@@ -127,7 +127,7 @@ def test_one_batch_can_be_overfitted_to_the_floor_of_label_smoothing(make_model:
     floor = -right * log(right) - (VOCAB - 1) * wrong * log(wrong)  # entropy of the smoothed answer
     assert floor - 1e-4 < loss < floor + 0.02
     outcome = cross_entropy()(model.eval(), batch)
-    assert int(outcome.n_right) == batch.n_tokens
+    assert int(outcome.n_correct) == batch.n_tokens
 
 
 def test_every_parameter_learns(make_model: Maker) -> None:

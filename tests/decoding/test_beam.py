@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.decoding import DecodingOptions, Hypothesis, decode, ensemble, ensemble_state, score
-from regard.decoding.beam import Growth
+from regard.decoding.beam import BeamStep
 from regard.decoding.candidates import best_candidates
 from regard.errors import RecipeError
 
@@ -61,15 +61,15 @@ def test_ending_early_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_watching_a_beam_grow_changes_nothing(beam: int) -> None:
-    toy, lines, growth = Toy(end_bonus=0.5), sources(20), list[Growth]()
+    toy, lines, beam_steps = Toy(end_bonus=0.5), sources(20), list[BeamStep]()
     asked = DecodingOptions(beam=beam)
-    watched = decode(toy.step, toy.start(lines), lines, asked, begin_id=BEGIN, end_id=END, growth=growth)
+    watched = decode(toy.step, toy.start(lines), lines, asked, begin_id=BEGIN, end_id=END, beam_steps=beam_steps)
     assert watched == Toy(end_bonus=0.5).decode(lines, beam=beam)
-    assert len(growth) == len(toy.rows)  # a step each
+    assert len(beam_steps) == len(toy.rows)  # a step each
     n_finished = [0] * len(lines)
-    for step in growth:
-        assert step.candidates.totals.shape == (len(step.numbers), 2 * beam)
-        for number, over in zip(step.numbers.tolist(), step.over.sum(1).tolist(), strict=True):
+    for step in beam_steps:
+        assert step.candidates.totals.shape == (len(step.sentences), 2 * beam)
+        for number, over in zip(step.sentences.tolist(), step.finished.sum(1).tolist(), strict=True):
             n_finished[number] += over
         going = step.candidates.totals.gather(1, step.live)
         assert torch.equal(going[step.totals.isfinite()], step.totals[step.totals.isfinite()])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.decoding import alternatives
-from regard.decoding.constraints import constrain, no_repeat_ngram
+from regard.decoding.constraints import apply_constraints, no_repeat_ngram
 
 from .toys import BEGIN, END, Toy, sources
 
@@ -49,7 +49,7 @@ def test_a_prefix_may_hold_what_is_banned(beam: int) -> None:
 def test_a_constraint_leaves_the_models_answer_as_it_was() -> None:
     log_probs = torch.zeros(1, 4)
     history = torch.tensor([[1, 2, 1]])
-    allowed = constrain(log_probs, history, [no_repeat_ngram(2)], None, END)
+    allowed = apply_constraints(log_probs, history, [no_repeat_ngram(2)], None, END)
     assert allowed.tolist() == [[0.0, 0.0, float("-inf"), 0.0]]
     assert log_probs.tolist() == [[0.0] * 4]
 

@@ -10,7 +10,7 @@ import torch
 
 from regard.artifact import LoadedModel, describe, load_model, save_model
 from regard.durable import verify_directory
-from regard.engines.ctranslate2.convert import add_ctranslate2, convert, supports
+from regard.engines.ctranslate2.convert import add_ctranslate2, convert, unsupported_reason
 from regard.engines.ctranslate2.model_file import check_converted
 from regard.errors import ArtifactError
 from regard.models import Transformer, TransformerConfig, named_weights
@@ -126,16 +126,24 @@ def test_the_chosen_head_gives_the_attention_and_changes_nothing_else(
         assert log_probs == pytest.approx(forced_by_ours(loaded, source, target), abs=1e-4)
 
 
-@pytest.mark.parametrize("odd", [None, 3, {"layer": 9, "head": 0}, {"layer": 0, "head": -1}, {"layer": "0"}])
-def test_a_choice_of_head_that_can_not_be_is_none(odd: object, make: Make, tmp_path: Path) -> None:
-    convert(make({"alignment_head": odd}), tmp_path / "converted", "float32")
+def test_a_model_that_names_no_alignment_head_converts_without_alignment(make: Make, tmp_path: Path) -> None:
+    convert(make({"alignment_head": None}), tmp_path / "converted", "float32")
     assert not check_converted(tmp_path / "converted").aligns
+
+
+@pytest.mark.parametrize("head", [3, {}, {"layer": 9, "head": 0}, {"layer": 0, "head": -1}, {"layer": "0"}])
+def test_an_alignment_head_that_the_model_does_not_have_raises_artifact_error(
+    head: object, make: Make, tmp_path: Path
+) -> None:
+    with pytest.raises(ArtifactError, match="no alignment head"):
+        convert(make({"alignment_head": head}), tmp_path / "converted", "float32")
+    assert not (tmp_path / "converted").exists()
 
 
 def test_additive_attention_is_refused_in_words(make: Make, tmp_path: Path) -> None:
     loaded = make(attention="additive")
-    assert "additive" in (supports(loaded.config) or "")
-    assert supports(BASE) is None
+    assert "additive" in (unsupported_reason(loaded.config) or "")
+    assert unsupported_reason(BASE) is None
     with pytest.raises(ArtifactError, match="additive"):
         convert(loaded, tmp_path / "converted", "float32")
     assert not (tmp_path / "converted").exists()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import ArtifactError
-from regard.models import Transformer, load_weights, named_weights, require_same_form
+from regard.models import Transformer, load_weights, named_weights, require_matching_weights
 
 Maker = Callable[..., Transformer]
 
@@ -57,10 +57,10 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing(make_model: Make
         load_weights(model, given)
     assert all(torch.equal(before[name], tensor) for name, tensor in named_weights(model).items())
     with pytest.raises(ArtifactError, match=complaint):
-        require_same_form(model, given)
+        require_matching_weights(model, given)
 
 
 def test_form_is_compared_without_memory_on_either_side(make_model: Maker) -> None:
     with torch.device("meta"):
         empty = make_model()
-    require_same_form(empty, named_weights(make_model()))
+    require_matching_weights(empty, named_weights(make_model()))

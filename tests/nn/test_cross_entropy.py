@@ -64,10 +64,10 @@ def test_nll_has_no_smoothing_and_n_right_counts_the_likeliest(chunk: int, monke
     targets[:100] = logits[:100].argmax(-1)
     scores = linear_cross_entropy(hidden, weight, targets, 0.4)
     assert float(scores.nll) == pytest.approx(plain_loss(logits.tolist(), targets.tolist(), 0.0))
-    assert int(scores.n_right) == int((logits.argmax(-1) == targets).sum())
+    assert int(scores.n_correct) == int((logits.argmax(-1) == targets).sum())
     assert scores.loss.requires_grad
     assert not scores.nll.requires_grad
-    assert not scores.n_right.requires_grad
+    assert not scores.n_correct.requires_grad
 
 
 def test_extreme_logits_do_not_overflow() -> None:
@@ -86,7 +86,7 @@ def test_extreme_logits_do_not_overflow() -> None:
 def test_a_sure_and_right_model_has_a_loss_of_zero_without_smoothing() -> None:
     scores = linear_cross_entropy(torch.eye(4) * 200, torch.eye(4), torch.arange(4))
     assert scores.loss.item() == 0
-    assert int(scores.n_right) == 4
+    assert int(scores.n_correct) == 4
 
 
 def test_the_logits_of_a_batch_never_exist_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_r_drop_tells_the_mean_of_both_passes() -> None:
     one, two = (linear_cross_entropy(each, weight, targets, 0.1) for each in (a, b))
     both = linear_r_drop(torch.stack([a, b]), weight, targets, 0.1, 1.0)
     torch.testing.assert_close(both.nll, (one.nll + two.nll) / 2)
-    torch.testing.assert_close(both.n_right, (one.n_right + two.n_right) / 2)
+    torch.testing.assert_close(both.n_correct, (one.n_correct + two.n_correct) / 2)
 
 
 def test_equal_predictions_have_no_divergence_and_extreme_ones_a_finite_one() -> None:

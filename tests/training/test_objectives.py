@@ -41,7 +41,7 @@ def test_cross_entropy_equals_torchs_over_the_real_symbols(smoothing: float) -> 
     torch.testing.assert_close(outcome.loss, expected.detach())
     torch.testing.assert_close(outcome.nll, F.cross_entropy(logits, batch.tgt_out, **options).detach())
     right = (logits.argmax(1) == batch.tgt_out) & (batch.tgt_out != 0)
-    assert int(outcome.n_right) == int(right.sum())
+    assert int(outcome.n_correct) == int(right.sum())
     assert outcome.n_tokens == batch.n_tokens == 2 + 5 + 1 + 3 + 4
     torch.testing.assert_close(gradients(model, outcome.loss), gradients(model, expected))
 
@@ -60,7 +60,7 @@ def test_sums_are_the_same_however_the_pairs_are_batched_and_padded(objective) -
     )
     wider = objective(model, wide)
     assert together.n_tokens == wider.n_tokens == sum(part.n_tokens for part in parts)
-    for field in ("loss", "nll", "n_right"):
+    for field in ("loss", "nll", "n_correct"):
         value = getattr(together, field).item()
         assert getattr(wider, field).item() == pytest.approx(value, rel=1e-5)
         assert sum(getattr(part, field).item() for part in parts) == pytest.approx(value, rel=1e-5)
@@ -72,7 +72,7 @@ def test_r_drop_without_dropout_is_plain_cross_entropy(weight: float) -> None:
     model, batch = make_model(), make_batch()
     plain, twice = cross_entropy(0.1)(model, batch), r_drop(0.1, weight)(model, batch)
     assert plain.n_tokens == twice.n_tokens
-    for field in ("loss", "nll", "n_right"):
+    for field in ("loss", "nll", "n_correct"):
         torch.testing.assert_close(getattr(twice, field), getattr(plain, field))
     torch.testing.assert_close(gradients(model, twice.loss), gradients(model, plain.loss), atol=1e-5, rtol=1e-4)
 

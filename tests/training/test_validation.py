@@ -27,16 +27,16 @@ def make_batches(n_pairs: int) -> list[Batch]:
 
 def test_validation_gives_the_means_of_all_symbols_not_the_mean_of_batches() -> None:
     model = make_model().eval()
-    total, n_right, n = 0.0, 0, 0
+    total, n_correct, n = 0.0, 0, 0
     for batch in make_batches(1):
         log_p = model(batch.src, batch.tgt_in).log_softmax(-1)[0]
         for t, right in enumerate(batch.tgt_out[0].tolist()):
             total, n = total - log_p[t, right].item(), n + 1
-            n_right += int(log_p[t].argmax()) == right
+            n_correct += int(log_p[t].argmax()) == right
     for n_pairs in (1, 2, 4):
         found = validate(model, make_batches(n_pairs), CPU)
         assert found.loss == pytest.approx(total / n, rel=1e-5)
-        assert found.accuracy == pytest.approx(n_right / n)
+        assert found.accuracy == pytest.approx(n_correct / n)
         assert found.perplexity == pytest.approx(exp(total / n), rel=1e-5)
 
 

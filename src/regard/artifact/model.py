@@ -19,7 +19,7 @@ from regard import __version__
 from regard.artifact.directory import COPY_AGAIN, FORMAT, describe, read_tensor_shapes
 from regard.durable import commit_directory
 from regard.errors import ArtifactError
-from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_same_form, write_tensors
+from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_matching_weights, write_tensors
 from regard.text import TokenizerPair
 
 _MAX_HEADER_BYTES_PER_LAYER = 4_000  # ours have 2,000
@@ -110,7 +110,7 @@ def _require_shapes(
         except (KeyError, TypeError, RuntimeError) as error:
             raise ArtifactError(f"{path} is not a safetensors file of weights", hint=COPY_AGAIN) from error
         try:
-            require_same_form(model_type(config, tokenizers.source.size, tokenizers.target.size), given)
+            require_matching_weights(model_type(config, tokenizers.source.size, tokenizers.target.size), given)
         except (ArtifactError, ValueError) as error:
             raise ArtifactError(f"{path}: {getattr(error, 'message', error)}", hint=COPY_AGAIN) from error
     n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in given.values())

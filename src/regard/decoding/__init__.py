@@ -1,4 +1,4 @@
-"""Step function → ids: greedy, beam, sampling, penalties, constraints. Knows no model and no text.
+"""StepFunction function → ids: greedy, beam, sampling, penalties, constraints. Knows no model and no text.
 
 The records and the length penalty are plain Python; whatever needs torch is loaded when it is first used,
 so that an engine without torch can speak of a search without paying for one.
@@ -11,10 +11,10 @@ from regard.decoding.options import DecodingOptions, Hypothesis, Sampling, check
 
 if TYPE_CHECKING:
     from regard.decoding.search import alternatives, decode, score
-    from regard.decoding.search_batch import Step, ensemble, ensemble_state
+    from regard.decoding.search_batch import StepFunction, ensemble, ensemble_state
 
 _HOME = {
-    "Step": "search_batch",
+    "StepFunction": "search_batch",
     "alternatives": "search",
     "decode": "search",
     "ensemble": "search_batch",
@@ -26,7 +26,7 @@ __all__ = [
     "DecodingOptions",
     "Hypothesis",
     "Sampling",
-    "Step",
+    "StepFunction",
     "alternatives",
     "check_options",
     "decode",

@@ -17,7 +17,7 @@ from regard.decoding.search_batch import FREE
 # (R, V) log-probabilities, changed in place; (R, T) symbols so far, prefix and all, without begin
 Constraint = Callable[[Tensor, Tensor], None]
 
-_NEVER = float("-inf")
+_NEG_INF = float("-inf")
 
 
 def min_length(n_symbols: int, end_id: int) -> Constraint:
@@ -25,7 +25,7 @@ def min_length(n_symbols: int, end_id: int) -> Constraint:
 
     def forbid(log_probs: Tensor, history: Tensor) -> None:
         if history.shape[1] < n_symbols:
-            log_probs[:, end_id] = _NEVER
+            log_probs[:, end_id] = _NEG_INF
 
     return forbid
 
@@ -40,7 +40,7 @@ def no_repeat_ngram(n: int) -> Constraint:
         begun = history[:, history.shape[1] - n + 1 :]  # (R, n - 1): what a run of n would go on from
         seen = (runs[:, :, :-1] == begun[:, None]).all(-1)  # (R, T - n + 1)
         rows, places = seen.nonzero(as_tuple=True)
-        log_probs[rows, runs[rows, places, -1]] = _NEVER
+        log_probs[rows, runs[rows, places, -1]] = _NEG_INF
 
     return forbid
 
@@ -50,12 +50,12 @@ def banned(ids: Sequence[int]) -> Constraint:
     columns = torch.tensor(list(ids), dtype=torch.long)
 
     def forbid(log_probs: Tensor, history: Tensor) -> None:
-        log_probs[:, columns.to(log_probs.device)] = _NEVER
+        log_probs[:, columns.to(log_probs.device)] = _NEG_INF
 
     return forbid
 
 
-def constraints_of(options: DecodingOptions, end_id: int) -> list[Constraint]:
+def make_constraints(options: DecodingOptions, end_id: int) -> list[Constraint]:
     """The constraints that the options ask for; mostly none."""
     asked: list[Constraint] = []
     if options.min_length:
@@ -67,7 +67,7 @@ def constraints_of(options: DecodingOptions, end_id: int) -> list[Constraint]:
     return asked
 
 
-def constrain(
+def apply_constraints(
     log_probs: Tensor, history: Tensor, constraints: Sequence[Constraint], forced: Tensor | None, end_id: int
 ) -> Tensor:
     """(R, V) → (R, V) with −∞ where a symbol may not come.
@@ -79,10 +79,10 @@ def constrain(
         log_probs = log_probs.clone()
         for forbid in constraints:
             forbid(log_probs, history)
-        stuck = log_probs.amax(-1) == _NEVER  # (R,)
+        stuck = log_probs.amax(-1) == _NEG_INF  # (R,)
         log_probs[stuck, end_id] = free[stuck, end_id]
     if forced is not None:
         asked = forced.clamp(min=0)[:, None]  # (R, 1)
-        only = torch.full_like(free, _NEVER).scatter_(1, asked, free.gather(1, asked))
+        only = torch.full_like(free, _NEG_INF).scatter_(1, asked, free.gather(1, asked))
         log_probs = torch.where((forced != FREE)[:, None], only, log_probs)
     return log_probs

@@ -13,23 +13,23 @@ import torch
 from torch import Tensor
 
 from regard.decoding.candidates import best_candidates
-from regard.decoding.constraints import Constraint, constrain
-from regard.decoding.options import Hypothesis, Sampling, hypothesis_of
-from regard.decoding.search_batch import Step, Task
+from regard.decoding.constraints import Constraint, apply_constraints
+from regard.decoding.options import Hypothesis, Sampling, make_hypothesis
+from regard.decoding.search_batch import SearchBatch, StepFunction
 
 # (B, V) log-probabilities, the task with its rows, symbols so far → (B,) symbols
-Choose = Callable[[Tensor, Task, int], Tensor]
+Choose = Callable[[Tensor, SearchBatch, int], Tensor]
 
 
-def likeliest(log_probs: Tensor, task: Task, n_symbols: int) -> Tensor:
+def likeliest(log_probs: Tensor, task: SearchBatch, n_symbols: int) -> Tensor:
     """Greedy."""
     return best_candidates(log_probs.new_zeros(len(log_probs), 1), log_probs[:, None], 1)[1][:, 0]
 
 
 def follow(
-    step: Step,
+    step: StepFunction,
     state: Any,
-    task: Task,
+    task: SearchBatch,
     length_penalty: float,
     choose: Choose = likeliest,
     constraints: Sequence[Constraint] = (),
@@ -44,7 +44,7 @@ def follow(
         step_log_probs, state = step(last, state)  # (B, V)
         allowed, forced = step_log_probs, task.forced(length - 1)
         if constraints or forced is not None:
-            allowed = constrain(step_log_probs, symbols, constraints, forced, end_id)
+            allowed = apply_constraints(step_log_probs, symbols, constraints, forced, end_id)
         last = choose(allowed, task, length - 1)
         symbols = torch.cat([symbols, last[:, None]], 1)
         log_probs = torch.cat([log_probs, step_log_probs.gather(1, last[:, None])], 1)
@@ -53,14 +53,14 @@ def follow(
             continue
         rows = zip(task.numbers[done].tolist(), symbols[done].tolist(), log_probs[done].tolist(), strict=True)
         for number, ids, row_log_probs in rows:
-            found[number] = hypothesis_of(ids, row_log_probs, end_id, length_penalty)
+            found[number] = make_hypothesis(ids, row_log_probs, end_id, length_penalty)
         going = (~done).nonzero()[:, 0]
         task, last, symbols, log_probs = task.select(going), last[going], symbols[going], log_probs[going]
         state = state.select(going)
     return [hypothesis for hypothesis in found if hypothesis is not None]
 
 
-def sampler(sampling: Sampling, keys: Sequence[Sequence[int]], task: Task) -> Choose:
+def sampler(sampling: Sampling, keys: Sequence[Sequence[int]], task: SearchBatch) -> Choose:
     """Draws symbols for the sentences of a task, each known by its key (e.g. its source and the number of the draw).
 
     A sentence has its own row of numbers between 0 and 1, one a step, drawn before the search begins;
@@ -72,7 +72,7 @@ def sampler(sampling: Sampling, keys: Sequence[Sequence[int]], task: Task) -> Ch
     rows = [_uniform(sampling.seed, key, longest) for key in keys]
     numbers = torch.stack(rows).to(task.limits.device) if rows else torch.empty(0, 0)  # (B, T)
 
-    def choose(log_probs: Tensor, task: Task, n_symbols: int) -> Tensor:
+    def choose(log_probs: Tensor, task: SearchBatch, n_symbols: int) -> Tensor:
         return draw(log_probs, numbers[task.numbers, n_symbols], sampling)
 
     return choose

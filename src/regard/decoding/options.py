@@ -50,7 +50,9 @@ def gnmt(length: int, alpha: float) -> float:
     return float(((5.0 + length) / 6.0) ** alpha)
 
 
-def hypothesis_of(symbols: Sequence[int], log_probs: Sequence[float], end_id: int, length_penalty: float) -> Hypothesis:
+def make_hypothesis(
+    symbols: Sequence[int], log_probs: Sequence[float], end_id: int, length_penalty: float
+) -> Hypothesis:
     """A finished search as a hypothesis: without the end symbol in its ids, but with its log-probability."""
     ids = symbols[:-1] if symbols and symbols[-1] == end_id else symbols
     return Hypothesis(tuple(ids), tuple(log_probs), sum(log_probs) / gnmt(len(log_probs), length_penalty))

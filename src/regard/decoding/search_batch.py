@@ -15,13 +15,13 @@ from torch import Tensor
 
 # (B,) last symbols, state → (B, V) log-probabilities of the next symbol, the state that includes them.
 # A state has `select(rows)`: its batch rows in another order, repeated or left out.
-Step = Callable[[Tensor, Any], tuple[Tensor, Any]]
+StepFunction = Callable[[Tensor, Any], tuple[Tensor, Any]]
 
 FREE = -1  # stands in a prefix where nothing is forced
 
 
 @dataclass(frozen=True)
-class Task:
+class SearchBatch:
     """B sentences that are searched together."""
 
     begin_id: int
@@ -38,7 +38,7 @@ class Task:
         end_id: int,
         prefixes: Sequence[Sequence[int]] | None = None,
         device: torch.device | str = "cpu",
-    ) -> Task:
+    ) -> SearchBatch:
         """A limit never cuts a prefix: one symbol more can always follow."""
         forced = [list(prefix) for prefix in prefixes] if prefixes is not None else [[] for _ in limits]
         longest = max(map(len, forced), default=0)
@@ -55,8 +55,8 @@ class Task:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def select(self, rows: Tensor) -> Task:
-        return Task(self.begin_id, self.end_id, self.numbers[rows], self.limits[rows], self.prefixes[rows])
+    def select(self, rows: Tensor) -> SearchBatch:
+        return SearchBatch(self.begin_id, self.end_id, self.numbers[rows], self.limits[rows], self.prefixes[rows])
 
     def forced(self, n_symbols: int) -> Tensor | None:
         """(B,): the symbol that must come after `n_symbols`, or FREE; None when no sentence has one left."""
@@ -82,7 +82,7 @@ def ensemble_state(states: Sequence[Any]) -> EnsembleState:
     return EnsembleState(tuple(states))
 
 
-def ensemble(steps: Sequence[Step]) -> Step:
+def ensemble(steps: Sequence[StepFunction]) -> StepFunction:
     """One step function of many: log (1/M Σ p_m). A mean of probabilities is a distribution again, and one model
     that is sure counts for more than in a mean of log-probabilities, where one that is unsure can forbid a symbol.
     """

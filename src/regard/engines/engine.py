@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "ctranslate2", "torch"]
 Precision = Literal["int8", "float32"]
 Ids = Sequence[int]
-Found = list[list[Hypothesis]]  # for each source its hypotheses, best first
+NBestLists = list[list[Hypothesis]]  # for each source its hypotheses, best first
 
 
 class Engine(Protocol):
@@ -29,7 +29,7 @@ class Engine(Protocol):
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> Found:
+    ) -> NBestLists:
         """For each source (ids without end symbol), its `n_best` hypotheses, best first.
 
         `prefixes` are ids that the translations must begin with (they are part of the result).
@@ -43,7 +43,7 @@ class Engine(Protocol):
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> Callable[[], Found]:
+    ) -> Callable[[], NBestLists]:
         """As `translate`, but an engine with threads of its own goes to work and returns at once.
 
         What is returned waits for the end of it and gives what was found.

@@ -17,7 +17,7 @@ from regard.artifact import LoadedModel
 from regard.decoding import (
     DecodingOptions,
     Hypothesis,
-    Step,
+    StepFunction,
     alternatives,
     check_options,
     decode,
@@ -25,8 +25,9 @@ from regard.decoding import (
     ensemble_state,
     score,
 )
-from regard.engines.engine import Found, Ids
-from regard.errors import ArtifactError, DataError, RecipeError
+from regard.engines.alignment_head import alignment_head
+from regard.engines.engine import Ids, NBestLists
+from regard.errors import DataError, RecipeError
 from regard.nn import Trace
 
 Answer = TypeVar("Answer")
@@ -71,7 +72,7 @@ class TorchEngine:
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> Found:
+    ) -> NBestLists:
         """For each source (ids without end symbol), its `n_best` hypotheses, best first.
 
         `with_attention` fills in the weights of the model's alignment head over the source without its end symbol;
@@ -92,7 +93,7 @@ class TorchEngine:
                 begin_id=self._begin_id,
                 end_id=self._end_id,
                 prefixes=None if prefixes is None else [prefixes[i] for i in numbers],
-                max_symbols=self._max_positions,
+                max_length=self._max_positions,
                 device=self._device,
             )
             return self._with_attention(chosen, found) if with_attention else found
@@ -105,7 +106,7 @@ class TorchEngine:
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> Callable[[], Found]:
+    ) -> Callable[[], NBestLists]:
         """torch computes in the thread that asks: nothing begins before the answer is waited for."""
         return partial(self.translate, sources, options, prefixes, with_attention)
 
@@ -146,7 +147,7 @@ class TorchEngine:
                 answers.update(zip(numbers, run(numbers), strict=True))
         return [answers[i] for i in range(len(sources))]
 
-    def _begin(self, sources: Sequence[Ids]) -> tuple[Step, Any]:
+    def _begin(self, sources: Sequence[Ids]) -> tuple[StepFunction, Any]:
         """The step function of the model or the ensemble, and the state before the first symbol."""
         self._require_room(sources, "a sentence")
         src = self._padded([[*source, self._end_id] for source in sources])  # (B, S)
@@ -199,19 +200,6 @@ def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[
         batch.append(number)
     if batch:
         yield batch
-
-
-def alignment_head(loaded: LoadedModel) -> tuple[int, int] | None:
-    """(layer, head) of the decoder that aligns best, if the model says which; see its facts."""
-    said = loaded.facts.get("alignment_head")
-    if said is None:
-        return None
-    place = [said.get("layer"), said.get("head")] if isinstance(said, dict) else []
-    sizes = (loaded.config.n_decoder_layers, loaded.config.n_heads)
-    match place:
-        case [int(layer), int(head)] if layer in range(sizes[0]) and head in range(sizes[1]):
-            return layer, head
-    raise ArtifactError(f"the model has no alignment head {said!r}", hint="copy it again from where it was made")
 
 
 def _require_one_vocabulary(loaded: Sequence[LoadedModel]) -> None:

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from regard.decoding import DecodingOptions, Hypothesis, gnmt
-from regard.decoding.beam import Growth
+from regard.decoding.beam import BeamStep
 from regard.text.tokenizer import Tokenizer
 
 
@@ -39,14 +39,16 @@ class BeamTree:
         return {"width": self.width, "nodes": [vars(node) for node in self.nodes]}
 
 
-def tree_of(growth: Sequence[Growth], best: Hypothesis, tokenizer: Tokenizer, options: DecodingOptions) -> BeamTree:
+def tree_of(
+    beam_steps: Sequence[BeamStep], best: Hypothesis, tokenizer: Tokenizer, options: DecodingOptions
+) -> BeamTree:
     """The tree of a search for one sentence."""
     nodes = [Node(0, None, 0, tokenizer.piece(tokenizer.bos_id), 0.0, 0.0, None, True, False, False)]
     children: dict[tuple[int, int], int] = {}  # (node, symbol) → node
     hypotheses = [0]  # the nodes that a step continues
-    for step, grown in enumerate(growth, start=1):
-        new, over, live = grown.candidates, grown.over[0].tolist(), grown.live[0].tolist()
-        columns = (column[0].tolist() for column in (new.totals, new.log_probs, new.origins, new.symbols))
+    for step, grown in enumerate(beam_steps, start=1):
+        new, over, live = grown.candidates, grown.finished[0].tolist(), grown.live[0].tolist()
+        columns = (column[0].tolist() for column in (new.totals, new.log_probs, new.origins, new.tokens))
         node_of: dict[int, int] = {}
         for place, (total, log_prob, origin, symbol) in enumerate(zip(*columns, strict=True)):
             if not isfinite(total):

@@ -23,11 +23,11 @@ class Correctness(NamedTuple):
     """Sums over real target symbols: how surprising they were, and how often the right one was the likeliest."""
 
     nll: float = 0.0
-    n_right: float = 0.0
+    n_correct: float = 0.0
     n_symbols: int = 0
 
     def plus(self, other: Correctness) -> Correctness:
-        return Correctness(self.nll + other.nll, self.n_right + other.n_right, self.n_symbols + other.n_symbols)
+        return Correctness(self.nll + other.nll, self.n_correct + other.n_correct, self.n_symbols + other.n_symbols)
 
     @property
     def loss(self) -> float:
@@ -35,7 +35,7 @@ class Correctness(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        return self.n_right / self.n_symbols
+        return self.n_correct / self.n_symbols
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Reading:
         """Of the decoder's output (B, T, D): the reading's own, or that without a head."""
         real = self.batch.tgt_out != self.model.pad_id
         scores = linear_cross_entropy(hidden[real], self.model.output_weight, self.batch.tgt_out[real])
-        return Correctness(float(scores.nll), float(scores.n_right), int(real.sum()))
+        return Correctness(float(scores.nll), float(scores.n_correct), int(real.sum()))
 
     def without(self, head: Head) -> Tensor:
         """(B, T, D): the decoder's output when a head is silent. What lies before its layer is as it was."""

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from regard.artifact import LoadedModel, load_model, max_length, search_options
 from regard.decoding import DecodingOptions, Hypothesis
-from regard.decoding.beam import Growth
+from regard.decoding.beam import BeamStep
 from regard.durable import read_regular_file
-from regard.engines.torch_engine import alignment_head
+from regard.engines.alignment_head import alignment_head
 from regard.errors import ArtifactError, UserError
 from regard.lens.ablate import altered
 from regard.lens.beam_tree import output_ids, tree_of
@@ -75,8 +75,8 @@ class Lens:
         given = None if translation is None else self._target_ids(translation)
         check_interventions(interventions, self.loaded.config)
         changed = altered(self._model, interventions, len(ids) + 1)
-        growth: list[Growth] = []
-        found = self._find(changed, ids, beam, interventions, growth) if given is None else None
+        beam_steps: list[BeamStep] = []
+        found = self._find(changed, ids, beam, interventions, beam_steps) if given is None else None
         outputs = output_ids(found, self._end_id) if found is not None else [*(given or []), self._end_id]
         src, tgt_in = torch.tensor([[*ids, self._end_id]]), torch.tensor([[self._begin_id, *outputs[:-1]]])
         trace = Trace()
@@ -92,7 +92,7 @@ class Lens:
             target=Target(target_side.text, given is not None, side_of(self._target, tgt_in[0].tolist()), target_side),
             trace=trace,
             steps=steps_of(logits, outputs, self._target),
-            beam=None if found is None else tree_of(growth, found, self._target, self._options(beam)),
+            beam=None if found is None else tree_of(beam_steps, found, self._target, self._options(beam)),
             interventions=interventions,
             change=change,
         )
@@ -139,7 +139,7 @@ class Lens:
         ids: list[int],
         beam: int,
         interventions: Interventions,
-        growth: list[Growth] | None = None,
+        beam_steps: list[BeamStep] | None = None,
     ) -> Hypothesis:
         src = torch.tensor([[*ids, self._end_id]])
         return find(
@@ -150,7 +150,7 @@ class Lens:
             begin_id=self._begin_id,
             end_id=self._end_id,
             masked=interventions.mask,
-            growth=growth,
+            beam_steps=beam_steps,
         )[0]
 
     def _version(self, found: Hypothesis) -> Version:

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decoding import DecodingOptions, Hypothesis, Step, decode
-from regard.decoding.beam import Growth
+from regard.decoding import DecodingOptions, Hypothesis, StepFunction, decode
+from regard.decoding.beam import BeamStep
 from regard.models.transformer import Transformer, TransformerMemory
 
 
@@ -27,7 +27,7 @@ def find(
     begin_id: int,
     end_id: int,
     masked: bool = True,
-    growth: list[Growth] | None = None,
+    beam_steps: list[BeamStep] | None = None,
     memory: TransformerMemory | None = None,
 ) -> list[Hypothesis]:
     """The best translation of each source of a batch (B, S), whose lengths without end symbol are given."""
@@ -41,14 +41,14 @@ def find(
         options,
         begin_id=begin_id,
         end_id=end_id,
-        max_symbols=config.max_positions if config.positions == "learned" else None,
+        max_length=config.max_positions if config.positions == "learned" else None,
         device=src.device,
-        growth=growth,
+        beam_steps=beam_steps,
     )
     return [one[0] for one in found]
 
 
-def begin(model: Transformer, memory: TransformerMemory, masked: bool) -> tuple[Step, Any]:
+def begin(model: Transformer, memory: TransformerMemory, masked: bool) -> tuple[StepFunction, Any]:
     """A step function, and the state before the first symbol.
 
     Where the mask is lifted, a new symbol changes what was computed of the older ones: no cache can be right.

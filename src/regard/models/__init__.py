@@ -6,9 +6,9 @@ from regard.models.base import (
     TranslationModel,
     load_weights,
     named_weights,
-    require_alike,
-    require_form,
-    require_same_form,
+    require_matching_tensor,
+    require_matching_tensors,
+    require_matching_weights,
     write_tensors,
 )
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
@@ -26,8 +26,8 @@ __all__ = [
     "TranslationModel",
     "load_weights",
     "named_weights",
-    "require_alike",
-    "require_form",
-    "require_same_form",
+    "require_matching_tensor",
+    "require_matching_tensors",
+    "require_matching_weights",
     "write_tensors",
 ]

@@ -74,28 +74,28 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
     """Give the model exactly these values; names, shapes and types must all agree."""
     own = named_weights(model)
-    require_alike(own, given)
+    require_matching_tensors(own, given)
     with no_grad():
         for name, tensor in given.items():
             own[name].copy_(tensor)
 
 
-def require_same_form(model: nn.Module, given: Mapping[str, Tensor]) -> None:
+def require_matching_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
     """Refuse tensors that are not of this model; neither side needs memory (device "meta")."""
-    require_alike(named_weights(model), given)
+    require_matching_tensors(named_weights(model), given)
 
 
-def require_alike(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+def require_matching_tensors(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
     """Refuse tensors whose names, shapes or types are not those of `own`."""
     if missing := own.keys() - given.keys():
         raise ArtifactError(f"the weights lack {len(missing)} tensors of this model, {min(missing)!r} for one")
     if extra := given.keys() - own.keys():
         raise ArtifactError(f"the weights have {len(extra)} tensors that this model lacks, {min(extra)!r} for one")
     for name, tensor in given.items():
-        require_form(name, own[name], tensor)
+        require_matching_tensor(name, own[name], tensor)
 
 
-def require_form(name: str, own: Tensor, given: Tensor) -> None:
+def require_matching_tensor(name: str, own: Tensor, given: Tensor) -> None:
     """Refuse one tensor of another shape or type."""
     if own.shape != given.shape or own.dtype != given.dtype:
         raise ArtifactError(

@@ -144,22 +144,22 @@ class MultiHeadAttention(nn.Module):
         trace: Trace | None = None,
     ) -> Tensor:
         """Heads (B, H, T, K) over keys and values (B, H, S, K) → (B, T, D)."""
-        heads = self.look(q, memory, visible, causal, trace)
+        heads = self.attend_per_head(q, memory, visible, causal, trace)
         if trace is not None:
             trace.record("heads", heads)
         joined = heads.transpose(1, 2).flatten(2)  # (B, T, D): the heads side by side
         out: Tensor = self.out(joined)
         return out
 
-    def look(
+    def attend_per_head(
         self, q: Tensor, memory: KeyValues, visible: Tensor | None, causal: bool, trace: Trace | None = None
     ) -> Tensor:
         """(B, H, T, K): what each head brings back, before W_O mixes them."""
         if trace is None and self.kind != "additive":
             return fast_attention(q, memory.k, memory.v, self._scale, visible, causal)
-        return self._look_in_steps(q, memory, visible, causal, trace)
+        return self._attend_step_by_step(q, memory, visible, causal, trace)
 
-    def _look_in_steps(
+    def _attend_step_by_step(
         self, q: Tensor, memory: KeyValues, visible: Tensor | None, causal: bool, trace: Trace | None
     ) -> Tensor:
         """The same computation as the paper writes it, each step where a trace can see it."""
@@ -186,10 +186,10 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, projected: Tensor, n: int) -> tuple[Tensor, ...]:
         """(B, T, n·D) → n tensors of (B, H, T, K), laid out for the products that follow."""
         split: Tensor = projected.unflatten(-1, (n, self.n_heads, self.d_k))  # (B, T, n, H, K)
-        return _Apart.apply(split)  # type: ignore[no-untyped-call, no-any-return]
+        return _SplitHeads.apply(split)  # type: ignore[no-untyped-call, no-any-return]
 
 
-class _Apart(torch.autograd.Function):
+class _SplitHeads(torch.autograd.Function):
     """(B, T, n, H, K) → n tensors of (B, H, T, K); the gradients find their way back with one copy each."""
 
     @staticmethod

@@ -18,12 +18,12 @@ BLOCK_BYTES = 2**19  # of what is passed over a dozen times: small enough for th
 SMALLEST_P = 1e-30
 
 
-class Scores(NamedTuple):
+class LossSums(NamedTuple):
     """Sums over the real tokens (of several passes, their mean). Only `loss` carries a gradient."""
 
     loss: Tensor  # with label smoothing: what is minimised
     nll: Tensor  # −log p(right symbol): what perplexity is made of
-    n_right: Tensor  # how often the right symbol was the likeliest
+    n_correct: Tensor  # how often the right symbol was the likeliest
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -33,12 +33,12 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) ->
     return -((1 - smoothing) * right + smoothing * log_p.mean(-1)).sum()
 
 
-def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> Scores:
+def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> LossSums:
     """The same loss of `hidden @ weight.T`: (N, D), (V, D), (N,) → sums."""
     return _scores(hidden[None], weight, targets, smoothing, 0.0)
 
 
-def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> Scores:
+def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> LossSums:
     """The mean loss of two passes, (2, N, D), and a penalty for predicting differently (R-Drop, Liang et al., 2021).
 
     The penalty is ½ · `agreement` · ½ (KL(p‖q) + KL(q‖p)): half of what their paper writes, as the mean is of the sum.
@@ -46,13 +46,13 @@ def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: fl
     return _scores(hidden, weight, targets, smoothing, agreement)
 
 
-def _scores(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> Scores:
+def _scores(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> LossSums:
     # asked here: inside `apply` gradients look switched off, and a parameter always says that it wants one
     learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     device = hidden.device.type
     back = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
     with torch.autocast(device, enabled=False):  # bfloat16 stays outside, but for the way back
-        return Scores(*_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, agreement, learns, back))  # type: ignore[no-untyped-call]
+        return LossSums(*_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, agreement, learns, back))  # type: ignore[no-untyped-call]
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -90,7 +90,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             p, scores = _softmax_in_place(logits, y)
             smooth = scores.log_norm - h @ mean_row  # −log p, averaged over the vocabulary
             loss = (1 - smoothing) * scores.nll + smoothing * smooth
-            sums += torch.stack([loss.sum(), scores.nll.sum(), scores.n_right]) / passes
+            sums += torch.stack([loss.sum(), scores.nll.sum(), scores.n_correct]) / passes
             if apart is not None:
                 sums[0] += _disagreement_in_place(p, apart, agreement)
             if d_hidden is not None and d_weight is not None:
@@ -102,9 +102,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             d_hidden.sub_(mean_row, alpha=smoothing / passes)
             d_weight.sub_(hidden.sum((0, 1)), alpha=smoothing / v / passes)
             ctx.save_for_backward(d_hidden, d_weight)
-        loss, nll, n_right = (sums[i].to(hidden.dtype) for i in range(3))
-        ctx.mark_non_differentiable(nll, n_right)
-        return loss, nll, n_right
+        loss, nll, n_correct = (sums[i].to(hidden.dtype) for i in range(3))
+        ctx.mark_non_differentiable(nll, n_correct)
+        return loss, nll, n_correct
 
     @staticmethod
     @once_differentiable
@@ -124,7 +124,7 @@ def _add_product(total: Tensor, one: Tensor, two: Tensor) -> None:
 class _RowScores(NamedTuple):
     nll: Tensor
     log_norm: Tensor  # log Σ exp z
-    n_right: Tensor
+    n_correct: Tensor
 
 
 def _softmax_in_place(logits: Tensor, targets: Tensor) -> tuple[Tensor, _RowScores]:

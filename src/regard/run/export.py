@@ -12,8 +12,8 @@ import torch
 
 from regard.artifact import LoadedModel, save_model
 from regard.data import Batch, validation_batches
-from regard.engines.alignment import describe_heads
-from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, supports
+from regard.engines.alignment_head import alignment_facts
+from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
 from regard.models import load_weights, named_weights
 from regard.run.card import model_card
 from regard.run.language_facts import LanguageFacts
@@ -47,14 +47,14 @@ def finish(
         "max_length": recipe.text.max_length,
         "languages": spoken.languages.to_facts(),
         "n_parameters": model.n_parameters,
-        **describe_heads(model, (batch.to(training.device) for batch in pairs_to_align(training))),
+        **alignment_facts(model, (batch.to(training.device) for batch in pairs_to_align(training))),
         **{name: value for name, value in described(found).items() if name != "samples"},
     }
     loaded = LoadedModel(recipe.model.architecture, model.config, model.to("cpu").eval(), tokenizers, facts)
     facts["length_penalty"] = choose_length_penalty(loaded, training.validation, training.config.translated)
 
     def add_ctranslate2(aside: Path) -> None:
-        if supports(model.config) is None:
+        if unsupported_reason(model.config) is None:
             convert(loaded, aside / SUBDIRECTORY, "float32")
 
     save_model(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from regard.errors import ArtifactError
-from regard.models import named_weights, require_alike
+from regard.models import named_weights, require_matching_tensors
 
 
 def average(weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -23,7 +23,7 @@ def average(weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         if n_models == 0:
             sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in one.items()}
         else:
-            require_alike(latest, one)
+            require_matching_tensors(latest, one)
         for name, tensor in one.items():
             sums[name] += tensor
         latest = one
@@ -66,7 +66,7 @@ class EMA:
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from the averages of a checkpoint."""
-        require_alike(self._shadow, tensors)
+        require_matching_tensors(self._shadow, tensors)
         for name, tensor in tensors.items():
             self._shadow[name].copy_(tensor)
 

@@ -23,7 +23,7 @@ from torch.optim import Optimizer
 
 from regard.durable import commit_directory, read_json_file, remove_debris, remove_directory, verify_directory
 from regard.errors import ArtifactError, RunError
-from regard.models import named_weights, require_form, write_tensors
+from regard.models import named_weights, require_matching_tensor, write_tensors
 
 STATE_NAME = "state.json"
 STATE_FORMAT = 1
@@ -241,7 +241,7 @@ def load_optimizer_tensors(optimizer: Optimizer, model: nn.Module, tensors: Mapp
             raise ArtifactError(f"the optimiser's state has {full_name!r}, which belongs to no parameter of this model")
         index, parameter = places[name]
         if tensor.dim() > 0:  # Adam's count of steps has no dimension
-            require_form(full_name, parameter, tensor)
+            require_matching_tensor(full_name, parameter, tensor)
             # laid out in memory as the parameter is: fused Adam walks through both side by side, whatever their strides
             tensor = torch.empty_like(parameter, requires_grad=False).copy_(tensor)
         state.setdefault(index, {})[key] = tensor

@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
 
     loss: Tensor
     nll: Tensor
-    n_right: Tensor
+    n_correct: Tensor
     n_tokens: int
 
 
@@ -40,7 +40,7 @@ def cross_entropy(smoothing: float = 0.0) -> Objective:
     def objective(model: TranslationModel, batch: Batch) -> Outcome:
         hidden, targets = _real(model, batch)
         scores = linear_cross_entropy(hidden[0], model.output_weight, targets, smoothing)
-        return Outcome(scores.loss, scores.nll, scores.n_right, len(targets))
+        return Outcome(scores.loss, scores.nll, scores.n_correct, len(targets))
 
     return objective
 
@@ -54,7 +54,7 @@ def r_drop(smoothing: float, weight: float) -> Objective:
     def objective(model: TranslationModel, batch: Batch) -> Outcome:
         hidden, targets = _real(model, batch, passes=2)
         scores = linear_r_drop(hidden, model.output_weight, targets, smoothing, weight)
-        return Outcome(scores.loss, scores.nll, scores.n_right, len(targets))
+        return Outcome(scores.loss, scores.nll, scores.n_correct, len(targets))
 
     return objective
 

@@ -56,14 +56,14 @@ def validate(model: nn.Module, batches: Iterable[Batch], device: torch.device) -
     """One pass, without dropout, given the right prefix each time (teacher forcing); leaves the model as it was."""
     objective, was_training = cross_entropy(), model.training
     model.eval()
-    nll, n_right, n_tokens = 0.0, 0.0, 0
+    nll, n_correct, n_tokens = 0.0, 0.0, 0
     try:
         with torch.inference_mode():
             for batch in batches:
                 outcome = objective(model, batch.to(device))  # type: ignore[arg-type]
                 nll += float(outcome.nll)
-                n_right += float(outcome.n_right)
+                n_correct += float(outcome.n_correct)
                 n_tokens += outcome.n_tokens
     finally:
         model.train(was_training)
-    return Validation(nll / max(1, n_tokens), n_right / max(1, n_tokens))
+    return Validation(nll / max(1, n_tokens), n_correct / max(1, n_tokens))

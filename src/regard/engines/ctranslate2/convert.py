@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.artifact import LoadedModel, load_model
 from regard.durable import commit_directory
+from regard.engines.alignment_head import alignment_head
 from regard.errors import ArtifactError
 from regard.models import TransformerConfig
 from regard.models.transformer import DecoderLayer, EncoderLayer
@@ -30,7 +31,7 @@ SUBDIRECTORY = "ctranslate2"
 N_POSITIONS = 4096  # rows of the table of waves: far past any training length, and a text that long should be split
 
 
-def supports(config: TransformerConfig) -> str | None:
+def unsupported_reason(config: TransformerConfig) -> str | None:
     """Why CTranslate2 can not run such a model, or None where it can."""
     if config.attention == "additive":
         return "additive attention is not known to CTranslate2"
@@ -39,7 +40,7 @@ def supports(config: TransformerConfig) -> str | None:
 
 def convert(loaded: LoadedModel, directory: Path, quantization: Quantization) -> None:
     """Write `directory` (which must not exist) as a CTranslate2 model of the same translations."""
-    reason = supports(loaded.config)
+    reason = unsupported_reason(loaded.config)
     if reason is not None:
         raise ArtifactError(f"the model can not be converted: {reason}", hint="use the engine 'torch'")
     spec = _specify(loaded)
@@ -97,17 +98,6 @@ def _specify(loaded: LoadedModel) -> Any:
         _set_norm(decoder.layer_norm, model.decoder_norm)
     _describe(spec, loaded)
     return spec
-
-
-def alignment_head(loaded: LoadedModel) -> tuple[int, int] | None:
-    """Layer and head whose weights are the alignment, where the model names one that it has."""
-    config = loaded.config
-    match loaded.facts.get("alignment_head"):
-        case {"layer": int(layer), "head": int(head)} if layer in range(config.n_decoder_layers) and head in range(
-            config.n_heads
-        ):
-            return layer, head
-    return None
 
 
 def _describe(spec: Any, loaded: LoadedModel) -> None:

@@ -17,7 +17,7 @@ from regard.engines.ctranslate2.model_file import check_converted
 from regard.engines.ctranslate2.search import (
     END,
     Job,
-    Outcome,
+    RawHypothesis,
     batches_of,
     beta_of,
     constrains,
@@ -26,7 +26,7 @@ from regard.engines.ctranslate2.search import (
     ranked,
     settings_of,
 )
-from regard.engines.engine import Found, Ids, n_cores
+from regard.engines.engine import Ids, NBestLists, n_cores
 from regard.errors import ArtifactError, DataError
 
 ComputeType = Literal["int8", "float32"]
@@ -77,7 +77,7 @@ class CTranslate2Engine:
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> Found:
+    ) -> NBestLists:
         """For each source (ids without end symbol), its `n_best` hypotheses, best first.
 
         `with_attention` fills in the weights of the model's alignment head over the source without its end symbol; a
@@ -92,7 +92,7 @@ class CTranslate2Engine:
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> Callable[[], Found]:
+    ) -> Callable[[], NBestLists]:
         """The workers go to work; what is returned waits for them. Only sampling does everything at the end."""
         check_options(options)
         jobs = self._jobs(sources, options, prefixes)
@@ -104,7 +104,7 @@ class CTranslate2Engine:
             answers = partial(self._search, running, options)
         looks = with_attention or prefixes is not None or constrains(options)
 
-        def found() -> Found:
+        def found() -> NBestLists:
             ordered = _in_order(jobs, answers(), options)
             if looks:
                 return self._looked_into(sources, ordered, options, with_attention)
@@ -182,7 +182,7 @@ class CTranslate2Engine:
         cut = [(job, found[0].ids[: job.limit], len(found[0].ids) < job.limit) for job, found in over]
         log_probs = self._log_probs([job.source for job, _, _ in cut], [ids for _, ids, _ in cut])
         return [
-            (job, [Outcome(ids, ended, sum(known[: len(ids) + ended]))])
+            (job, [RawHypothesis(ids, ended, sum(known[: len(ids) + ended]))])
             for (job, ids, ended), known in zip(cut, log_probs, strict=True)
         ]
 
@@ -216,7 +216,7 @@ class CTranslate2Engine:
         return running
 
     def _looked_into(
-        self, sources: Sequence[Ids], found: list[list[Outcome]], options: DecodingOptions, with_attention: bool
+        self, sources: Sequence[Ids], found: list[list[RawHypothesis]], options: DecodingOptions, with_attention: bool
     ) -> list[list[Hypothesis]]:
         """The same hypotheses with what the model itself says of each symbol, ranked by that."""
         pairs = [(source, one) for source, some in zip(sources, found, strict=True) for one in some]
@@ -283,7 +283,7 @@ class CTranslate2Engine:
         return [[names[i] for i in ids] + last for ids in sequences]
 
 
-_Answer = tuple[Job, list[Outcome]]
+_Answer = tuple[Job, list[RawHypothesis]]
 
 
 def _answered(running: list[_Running]) -> Iterator[tuple[list[Job], list[_Answer]]]:
@@ -295,7 +295,7 @@ def _answered(running: list[_Running]) -> Iterator[tuple[list[Job], list[_Answer
         )
 
 
-def _in_order(jobs: list[Job], answers: list[_Answer], options: DecodingOptions) -> list[list[Outcome]]:
+def _in_order(jobs: list[Job], answers: list[_Answer], options: DecodingOptions) -> list[list[RawHypothesis]]:
     """As the sources came; an empty one stays empty."""
     found = {job.place: ranked(some, options) for job, some in answers}
-    return [found.get(job.place) or [Outcome(tuple(job.prefix), True, 0.0)] for job in jobs]
+    return [found.get(job.place) or [RawHypothesis(tuple(job.prefix), True, 0.0)] for job in jobs]

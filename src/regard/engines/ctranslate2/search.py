@@ -68,7 +68,7 @@ def of_one_limit(jobs: Sequence[Job], n_workers: int, beam: int = 1) -> list[lis
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RawHypothesis:
     """A hypothesis as the search left it."""
 
     ids: tuple[int, ...]
@@ -106,17 +106,17 @@ def beta_of(alpha: float, length: int) -> float:
     return max(alpha * length / (length + 5), _SMALLEST_BETA)
 
 
-def outcomes_of(result: Any, beta: float) -> list[Outcome]:
+def outcomes_of(result: Any, beta: float) -> list[RawHypothesis]:
     """What CTranslate2 gives, its own length penalty taken back."""
     done = []
     for tokens, score in zip(result.hypotheses, result.scores, strict=True):
         ended = bool(tokens) and tokens[-1] == END
         ids = tuple(map(int, tokens[:-1] if ended else tokens))
-        done.append(Outcome(ids, ended, score * len(tokens) ** beta))
+        done.append(RawHypothesis(ids, ended, score * len(tokens) ** beta))
     return [one for one in done if one.total > _IMPOSSIBLE] or done[:1]
 
 
-def ranked(found: list[Outcome], options: DecodingOptions) -> list[Outcome]:
+def ranked(found: list[RawHypothesis], options: DecodingOptions) -> list[RawHypothesis]:
     return sorted(found, key=lambda one: -one.score(options.length_penalty))[: options.n_best]
 
 

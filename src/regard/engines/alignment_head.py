@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.artifact import LoadedModel
 from regard.data import Batch
+from regard.errors import ArtifactError
 from regard.models import Transformer
 from regard.nn import Trace
 
@@ -31,7 +33,20 @@ class HeadScores(NamedTuple):
     n_links: int
 
 
-def describe_heads(model: Transformer, batches: Iterable[Batch]) -> dict[str, Any]:
+def alignment_head(loaded: LoadedModel) -> tuple[int, int] | None:
+    """(layer, head) of the cross-attention head that aligns best, from the model's facts; None if they name no head."""
+    named = loaded.facts.get("alignment_head")
+    if named is None:
+        return None
+    match named:
+        case {"layer": int(layer), "head": int(head)} if layer in range(
+            loaded.config.n_decoder_layers
+        ) and head in range(loaded.config.n_heads):
+            return layer, head
+    raise ArtifactError(f"the model has no alignment head {named!r}", hint="copy it again from where it was made")
+
+
+def alignment_facts(model: Transformer, batches: Iterable[Batch]) -> dict[str, Any]:
     """A model's facts: the head to read alignments from, and what was measured of all of them.
 
     A thousand or two held-out pairs are enough; all of them are in memory at once.

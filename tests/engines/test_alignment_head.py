@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.data import Batch, collate
-from regard.engines.alignment import choose_alignment_head, describe_heads, link, measure_heads
+from regard.engines.alignment_head import alignment_facts, choose_alignment_head, link, measure_heads
 from regard.models import Transformer, TransformerConfig
 from regard.nn import Trace
 
@@ -76,7 +76,7 @@ def test_the_head_that_looks_at_the_partner_wins_over_sharper_ones() -> None:
     assert 0.7 <= chosen["agreement"] < 0.8
     assert 0.7 <= chosen["sharpness"] < 0.8
     assert chosen["n_links"] > 500
-    said = describe_heads(model, batches)
+    said = alignment_facts(model, batches)
     assert said["alignment_head"] == chosen
     assert [len(row) for row in said["cross_heads"]["agreement"]] == [3, 3]
     assert said["cross_heads"]["agreement"][1][2] == round(chosen["agreement"], 3)
