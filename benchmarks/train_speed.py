@@ -26,7 +26,7 @@ import torch
 
 from environment import peer_python, peer_version
 from peers.toolkits import TOOLKITS, DoesNotRun, toolkit_speed, write_text
-from regard.data import StreamSettings, build_store, updates
+from regard.data import LoaderSettings, build_store, updates
 from regard.data.loader import Cursor
 from regard.text import Corpus, Tokenizer, train_tokenizer
 from regard.training import quick_products
@@ -79,7 +79,7 @@ def write_batches(
         vocab_size=tokenizer.size,
         key="speed",
     )
-    settings = StreamSettings(max_tokens=MAX_TOKENS, seed=1, pad_id=0, bos_id=2, eos_id=3)
+    settings = LoaderSettings(max_tokens=MAX_TOKENS, seed=1, pad_id=0, bos_id=2, eos_id=3)
     stream, arrays, sizes = updates(store, settings, Cursor()), {}, []
     for i in range(n_batches):
         (batch,), _ = next(stream)
@@ -141,7 +141,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     optimizer = make_optimizer(config, model)
     for group in optimizer.param_groups:
         group["lr"] = 1e-4
-    stream = StreamSettings(max_tokens=MAX_TOKENS, seed=1, pad_id=0, bos_id=2, eos_id=3)
+    stream = LoaderSettings(max_tokens=MAX_TOKENS, seed=1, pad_id=0, bos_id=2, eos_id=3)
     training = Training(
         config=config, model=model, store=None, stream=stream,
         validation=None, device=torch.device("cpu"), checkpoints=None, identity={}, optimizer=optimizer, ema=None,

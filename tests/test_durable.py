@@ -17,8 +17,8 @@ from regard.durable import (
     check_writable,
     commit_directory,
     lock_directory,
-    remove_debris,
     remove_directory,
+    remove_leftovers,
     verify_directory,
     write_file,
 )
@@ -160,15 +160,15 @@ def test_debris_of_the_dead_goes_and_everything_else_stays(good: Path) -> None:
     (good.parent / ".model.writing-0123abcd" / "half").write_text("half")
     (good.parent / ".recipe.toml.writing-0123abcd").write_text("half")
     (good.parent / ".hidden").write_text("mine")
-    assert len(remove_debris(good.parent)) == 2
+    assert len(remove_leftovers(good.parent)) == 2
     assert names(good.parent) == [".hidden", "model"]
-    assert remove_debris(good.parent / "nowhere") == []
+    assert remove_leftovers(good.parent / "nowhere") == []
 
 
 def test_what_a_living_writer_holds_is_no_debris(tmp_path: Path) -> None:
     def write(aside: Path) -> None:
         (aside / "a").write_text("a")
-        assert remove_debris(tmp_path) == []
+        assert remove_leftovers(tmp_path) == []
 
     commit_directory(tmp_path / "model", write)
     verify_directory(tmp_path / "model")
@@ -178,7 +178,7 @@ def test_a_reader_puts_back_what_a_killed_exchange_had_moved(good: Path) -> None
     good.rename(good.parent / ".model.replaced-0123abcd")
     verify_directory(good)
     good.rename(good.parent / ".model.replaced-0123abcd")
-    remove_debris(good.parent)
+    remove_leftovers(good.parent)
     verify_directory(good)
 
 
@@ -319,7 +319,7 @@ def test_a_kill_at_any_system_call_leaves_the_old_state_or_the_new(tmp_path: Pat
             shutil.copytree(old, final)
         done = strace("-e", f"inject={name}:signal=KILL:when={count}", "-e", f"trace={name}", final=final, how=how)
         assert done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), (name, count, done)
-        remove_debris(tmp_path)
+        remove_leftovers(tmp_path)
         seen.append(verify_directory(final) if final.exists() else None)
         assert seen[-1] in known, (name, count)
         assert set(names(tmp_path)) <= {"model", "old"}

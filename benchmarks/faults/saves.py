@@ -13,7 +13,7 @@ from torch import Tensor
 from faults.child import Outcome, in_child, system_calls
 from faults.lab import CONFIG, Figure, Lab, NotAllowed, fill_disk, last_step, put, small_disk, wait_for_step, weights_of
 from regard.artifact import load_model
-from regard.durable import remove_debris
+from regard.durable import remove_leftovers
 from regard.errors import UserError
 from regard.models import Transformer, named_weights
 from regard.training import Checkpoints
@@ -153,7 +153,7 @@ def _model_scene(lab: Lab) -> Scene:
         shutil.copytree(kept["old"], model)
 
     def found() -> str:
-        remove_debris(directory)
+        remove_leftovers(directory)
         try:
             read = named_weights(load_model(model).model)
         except UserError as error:

@@ -38,7 +38,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tokenizers=tokenizers,
         facts=loaded.facts,
         card="",
-        more=lambda aside: convert(loaded, aside / SUBDIRECTORY, "float32"),
+        write_more=lambda aside: convert(loaded, aside / SUBDIRECTORY, "float32"),
     )
     return directory
 

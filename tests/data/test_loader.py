@@ -9,7 +9,7 @@ import torch
 from regard.data import (
     Batch,
     Cursor,
-    StreamSettings,
+    LoaderSettings,
     TokenStore,
     epoch_order,
     prefetch,
@@ -19,11 +19,11 @@ from regard.data import (
 from regard.errors import DataError
 
 StoreMaker = Callable[..., TokenStore]
-SETTINGS = StreamSettings(max_tokens=200, seed=3, pad_id=0, bos_id=1, eos_id=2)
+SETTINGS = LoaderSettings(max_tokens=200, seed=3, pad_id=0, bos_id=1, eos_id=2)
 
 
 def read(
-    store: TokenStore, settings: StreamSettings, n_updates: int, start: Cursor | None = None
+    store: TokenStore, settings: LoaderSettings, n_updates: int, start: Cursor | None = None
 ) -> list[tuple[list[Batch], Cursor]]:
     return list(islice(updates(store, settings, start or Cursor()), n_updates))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.data import Batch, StreamSettings, TokenStore, build_store
+from regard.data import Batch, LoaderSettings, TokenStore, build_store
 from regard.run import export as finish
 from regard.run.export import pairs_to_align
 
@@ -21,7 +21,7 @@ def batches_of(directory: Path, lengths: list[int], max_tokens: int = 8_192) -> 
 
     pairs = ((str(length), str(length), 0) for length in lengths)
     store: TokenStore = build_store(directory, pairs, encode, max_length=400, vocab_size=10, key="k")
-    stream = StreamSettings(max_tokens=max_tokens, seed=1, pad_id=0, bos_id=2, eos_id=3)
+    stream = LoaderSettings(max_tokens=max_tokens, seed=1, pad_id=0, bos_id=2, eos_id=3)
     training: Any = SimpleNamespace(validation=store, stream=stream)
     return list(pairs_to_align(training))
 

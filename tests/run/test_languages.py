@@ -99,7 +99,7 @@ def test_names_are_english_and_unknown_ones_stay_codes() -> None:
     ],
 )  # fmt: skip
 def test_a_strangers_languages_are_read_with_care(facts: dict[str, Any]) -> None:
-    assert Languages.of_facts(facts) == Languages()
+    assert Languages.from_facts(facts) == Languages()
 
 
 def test_a_trained_model_knows_its_languages_and_what_they_look_like(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_trained_model_knows_its_languages_and_what_they_look_like(tmp_path: P
     data = {"train": [two(str(tmp_path / "train.en"), str(tmp_path / "train.de"))]}
     recipe = Recipe.build(TINY | {"data": data})
     facts = describe(train(recipe, tmp_path / "run")).facts
-    assert Languages.of_facts(facts) == Languages("en", ("de",))
+    assert Languages.from_facts(facts) == Languages("en", ("de",))
     profiles = read_profiles(facts)
     assert "_th" in profiles["en"].log_probs and "sch" in profiles["de"].log_probs
     again = language_facts(Corpora.of(recipe.data, 1), recipe)

@@ -235,6 +235,6 @@ def test_validation_text_that_is_learned_from_is_said_but_not_refused(tmp_path: 
         "train": [write(tmp_path, "a", pairs)], "validation": [write(tmp_path, "v", pairs[:40])]
     })  # fmt: skip
     [report] = examine_all(data, lambda *_: None).reports
-    assert not report.spoils
+    assert not report.has_errors
     leaks = [finding.message for finding in report.findings if finding.kind == "leak"]
     assert len(leaks) == 2 and leaks[0].endswith("different lines stand in the training data (100.0%)")

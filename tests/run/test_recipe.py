@@ -12,7 +12,7 @@ import regard
 from regard.errors import RecipeError
 from regard.run import Recipe, merge, parse_setting, read_recipe
 from regard.run.recipe import CorpusConfig, DataConfig, TextConfig, differences
-from regard.text.vocabulary import choose_vocab_size
+from regard.text.vocabulary import default_vocab_size
 from regard.training import TrainingConfig
 
 DATA: dict[str, Any] = {"train": [{"source": "a.en", "target": "a.de"}]}
@@ -85,7 +85,7 @@ def test_the_defaults_are_the_papers() -> None:
     assert (training.accumulate, training.clip, training.ema, training.r_drop) == (1, None, None, 0.0)
     assert training.save_every == 10 * 60 / 0.4  # every 10 minutes, at 0.4 s a step
     assert (recipe.text.kind, recipe.text.joint) == ("bpe", True)
-    assert choose_vocab_size(2 * 4_500_000) == 37_000
+    assert default_vocab_size(2 * 4_500_000) == 37_000
 
 
 def test_big_is_the_papers() -> None:

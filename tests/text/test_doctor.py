@@ -9,7 +9,7 @@ import pytest
 from regard.text.corpus import Corpus
 from regard.text.doctor.alignment_slip import SideFeatures, align
 from regard.text.doctor.examine import examine
-from regard.text.doctor.findings import Finding, Report
+from regard.text.doctor.findings import CorpusReport, Finding
 
 
 def language(n: int, seed: int = 0) -> tuple[list[str], list[str]]:
@@ -28,14 +28,14 @@ def language(n: int, seed: int = 0) -> tuple[list[str], list[str]]:
     return source, target
 
 
-def run(tmp_path: Path, source: list[str] | bytes, target: list[str] | bytes, **options: object) -> Report:
+def run(tmp_path: Path, source: list[str] | bytes, target: list[str] | bytes, **options: object) -> CorpusReport:
     for name, lines in (("s", source), ("t", target)):
         data = lines if isinstance(lines, bytes) else "".join(line + "\n" for line in lines).encode()
         (tmp_path / name).write_bytes(data)
     return examine(Corpus(source=tmp_path / "s", target=tmp_path / "t"), **options)  # type: ignore[arg-type]
 
 
-def only(report: Report, kind: str) -> Finding:
+def only(report: CorpusReport, kind: str) -> Finding:
     found = [finding for finding in report.findings if finding.kind == kind]
     assert len(found) == 1, [finding.message for finding in report.findings]
     return found[0]
@@ -44,7 +44,7 @@ def only(report: Report, kind: str) -> Finding:
 def test_good_text_has_no_findings(tmp_path: Path) -> None:
     report = run(tmp_path, *language(1500))
     assert report.findings == ()
-    assert not report.spoils
+    assert not report.has_errors
     assert report.n_pairs == report.source.n_lines == 1500
     assert 3 <= report.source.words.median <= report.source.words.p95 <= report.source.words.max <= 15
 
@@ -101,7 +101,7 @@ def test_files_sorted_by_length_do_not_slip() -> None:
 def test_a_slip_spoils_and_says_which_file_is_short(tmp_path: Path) -> None:
     source, target = language(1200)
     report = run(tmp_path, source, target[:600] + target[601:])
-    assert report.spoils
+    assert report.has_errors
     assert "/t has 1 line too few" in only(report, "slip").message
     assert "1200 lines" in only(report, "unequal-counts").message
 
@@ -121,7 +121,7 @@ def test_blank_equal_and_repeated_lines_are_counted(tmp_path: Path) -> None:
     assert (report.source.n_blank, report.target.n_blank) == (1, 2)
     assert only(report, "source-equals-target").lines == (31,)
     assert only(report, "duplicate-pairs").count == 5
-    assert not report.spoils
+    assert not report.has_errors
 
 
 def test_a_copy_of_the_source_spoils(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_odd_characters_and_line_ends_are_named(tmp_path: Path) -> None:
     kinds = {(finding.kind, finding.lines) for finding in report.findings}
     assert {("odd-characters", (5,)), ("odd-characters", (7,)), ("odd-characters", (8,)), ("bom", (1,))} <= kinds
     assert only(report, "crlf").count == 299
-    assert not report.spoils
+    assert not report.has_errors
 
 
 def test_invalid_text_spoils_and_names_its_line(tmp_path: Path) -> None:

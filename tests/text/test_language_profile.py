@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.language_profile import MAX_GRAMS, Profile, asked_grams, make_profile, read_profiles
+from regard.text.language_profile import MAX_NGRAMS, Profile, make_profile, read_profiles, sample_ngrams
 from regard.text.scripts import scripts_of_language, scripts_of_text
 
 ENGLISH = [
@@ -39,14 +39,14 @@ def profile(lines: list[str]) -> Profile:
     ],
 )
 def test_words_that_were_never_seen_are_told_apart(text: str, is_english: bool) -> None:
-    grams = asked_grams(text)
+    grams = sample_ngrams(text)
     assert (profile(ENGLISH).log_likelihood(grams) > profile(GERMAN).log_likelihood(grams)) is is_english
 
 
 def test_a_profile_is_small_and_always_the_same() -> None:
     made = make_profile((ENGLISH + GERMAN) * 1000)
     assert made is not None and made == make_profile((ENGLISH + GERMAN) * 1000)
-    assert len(made.split()) == 2 * MAX_GRAMS
+    assert len(made.split()) == 2 * MAX_NGRAMS
     assert len(made) < 5_000
     assert make_profile(["", "123 – !"]) is None
 
@@ -64,7 +64,7 @@ def test_whatever_the_text_its_profile_can_be_read_again(lines: list[str]) -> No
     "profiles",
     [
         None, [], {"en": None}, {"en": ""}, {"en": "e"}, {"en": "e x"}, {"en": "e -5"}, {"en": "e 0"},
-        {"en": "e 99999999"}, {"en": "long 5"}, {"en": "e 1e3"}, {"en": "e ٣"}, {"en": "e 5 " * (MAX_GRAMS + 1)},
+        {"en": "e 99999999"}, {"en": "long 5"}, {"en": "e 1e3"}, {"en": "e ٣"}, {"en": "e 5 " * (MAX_NGRAMS + 1)},
         {"../en": "e 5"}, {f"a{chr(97 + i // 26)}{chr(97 + i % 26)}": "e 5" for i in range(101)},
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import DataError
-from regard.text.lines import ReadNotes, read_lines, read_marked
+from regard.text.lines import ReadNotes, read_lines, read_lines_or_none
 
 INSIDE = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\x1f"
 
@@ -46,7 +46,7 @@ def test_bom_and_crlf_are_removed_and_noted(tmp_path: Path) -> None:
     path = write(tmp_path / "t", b"\xef\xbb\xbfa\r\nb\r\nc\n")
     assert list(read_lines(path, notes=notes)) == ["a", "b", "c"]
     assert (notes.has_bom, notes.n_crlf, notes.n_lines) == (True, 2, 3)
-    assert len(notes.sentences(path)) == 2
+    assert len(notes.messages(path)) == 2
 
 
 def pack_zstd(data: bytes) -> bytes:
@@ -80,7 +80,7 @@ def test_invalid_text_is_named_by_file_line_and_column(tmp_path: Path) -> None:
 
 def test_invalid_text_can_be_marked_skipped_or_replaced(tmp_path: Path) -> None:
     path, notes = write(tmp_path / "t", b"a\nb\xff\nc\x00\nd"), ReadNotes()
-    assert list(read_marked(path, notes=notes)) == ["a", None, None, "d"]
+    assert list(read_lines_or_none(path, notes=notes)) == ["a", None, None, "d"]
     assert (notes.n_bad, notes.bad_lines) == (2, [2, 3])
     assert list(read_lines(path, on_bad="skip")) == ["a", "d"]
     assert list(read_lines(path, on_bad="replace")) == ["a", "b\ufffd", "c\ufffd", "d"]

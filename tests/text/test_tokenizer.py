@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from regard.errors import ArtifactError, DataError
 from regard.text.normalise import normalise
 from regard.text.tokenizer import Tokenizer, TokenizerPair
-from regard.text.vocabulary import Kind, choose_vocab_size, train_tokenizer
+from regard.text.vocabulary import Kind, default_vocab_size, train_tokenizer
 
 SYLLABLES = [
     "the",
@@ -183,11 +183,11 @@ def test_training_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_chosen_size_grows_with_the_corpus() -> None:
-    sizes = [choose_vocab_size(n) for n in range(0, 10_000_000, 5_003)]
+    sizes = [default_vocab_size(n) for n in range(0, 10_000_000, 5_003)]
     assert sizes == sorted(sizes)
-    assert choose_vocab_size(2 * 29_000) == 8_000
-    assert 10_000 <= choose_vocab_size(2 * 165_000) <= 12_000
-    assert choose_vocab_size(2 * 4_500_000) == 37_000
+    assert default_vocab_size(2 * 29_000) == 8_000
+    assert 10_000 <= default_vocab_size(2 * 165_000) <= 12_000
+    assert default_vocab_size(2 * 4_500_000) == 37_000
 
 
 def test_a_pair_is_joint_when_both_are_one() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data import StreamSettings, TokenStore, build_store
+from regard.data import LoaderSettings, TokenStore, build_store
 from regard.models import Transformer, TransformerConfig
 from regard.training import Checkpoints, Training, TrainingConfig, set_up
 from regard.training.gradients.gradients import Apart
@@ -51,7 +51,7 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
             {"steps": 20, "max_tokens": 100, "save_every": 5, "validate_every": 5, "rate": 0.01, "warmup": 4} | values
         )
         resample = _resample if sampling else None
-        stream = StreamSettings(
+        stream = LoaderSettings(
             max_tokens=config.max_tokens, seed=config.seed, pad_id=0, bos_id=2, eos_id=3, accumulate=config.accumulate,
             resample_source=resample, resample_target=resample,
         )  # fmt: skip

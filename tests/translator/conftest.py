@@ -43,7 +43,7 @@ def write_model(
         tokenizers=tokenizers,
         facts=facts,
         card="nonsense",
-        more=lambda aside: convert(loaded, aside / SUBDIRECTORY, "float32"),
+        write_more=lambda aside: convert(loaded, aside / SUBDIRECTORY, "float32"),
     )
     return directory
 

@@ -46,11 +46,11 @@ def save_model(
     tokenizers: TokenizerPair,
     facts: dict[str, Any],
     card: str,
-    more: Callable[[Path], None] | None = None,
+    write_more: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a model directory, whole or not at all; an older one in its place is replaced.
 
-    `more` writes into it as well, before it takes its place: another engine's form of the weights.
+    `write_more` writes into it as well, before it takes its place: another engine's form of the weights.
     """
     described = {
         "format": FORMAT,
@@ -65,8 +65,8 @@ def save_model(
         write_tensors(aside / "model.safetensors", weights)
         tokenizers.write(aside)
         (aside / "README.md").write_text(card, encoding="utf-8")
-        if more is not None:
-            more(aside)
+        if write_more is not None:
+            write_more(aside)
 
     commit_directory(directory, write)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from regard.text.doctor.examine import Progress
-    from regard.text.doctor.findings import Report
+    from regard.text.doctor.findings import CorpusReport
 
 _WORTH_A_BAR_BYTES = 4_000_000
 _MARKS = {"spoils": ("red", "spoils "), "warning": ("yellow", "warning"), "note": ("dim", "note   ")}
@@ -45,7 +45,7 @@ def check(
         sys.stdout.write(json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n")
     else:
         _show(report)
-    if report.spoils:
+    if report.has_errors:
         raise typer.Exit(1)
 
 
@@ -65,7 +65,7 @@ def _progress(files: tuple[Path, ...]) -> Iterator["Progress | None"]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _show(report: "Report") -> None:
+def _show(report: "CorpusReport") -> None:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
@@ -83,7 +83,7 @@ def _show(report: "Report") -> None:
         console.print("\n[green]Fit for training.[/]")
 
 
-def _show_sides(console: "Console", report: "Report") -> None:
+def _show_sides(console: "Console", report: "CorpusReport") -> None:
     from rich.table import Table
 
     sides = (report.source, report.target)

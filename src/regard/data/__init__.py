@@ -2,7 +2,7 @@
 
 from regard.data.batch import Batch, collate
 from regard.data.build import build_store
-from regard.data.loader import Cursor, StreamSettings, epoch_order, updates, validation_batches
+from regard.data.loader import Cursor, LoaderSettings, epoch_order, updates, validation_batches
 from regard.data.order import BatchOrder, epoch_batches, fixed_batches
 from regard.data.prefetch import prefetch
 from regard.data.random_key import random_key
@@ -12,7 +12,7 @@ __all__ = [
     "Batch",
     "BatchOrder",
     "Cursor",
-    "StreamSettings",
+    "LoaderSettings",
     "TokenStore",
     "build_store",
     "collate",

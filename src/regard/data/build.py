@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.store import CORPUS_TYPE, FILE_NAMES, META_NAME, OFFSET_TYPE, StoreMeta, TokenStore, open_store
-from regard.durable import commit_directory, remove_debris
+from regard.durable import commit_directory, remove_leftovers
 from regard.errors import DataError
 from regard.text import normalise
 
@@ -71,7 +71,7 @@ def build_store(
         meta = _write_chunks(aside, _in_order(encode_chunk, pairs, n_workers), empty, progress)
         (aside / META_NAME).write_text(meta.to_json(), encoding="utf-8")
 
-    remove_debris(directory.parent)  # of a build that was killed: as large as a store
+    remove_leftovers(directory.parent)  # of a build that was killed: as large as a store
     commit_directory(directory, write)
     store = open_store(directory, key)
     assert store is not None, "a store that was just written can be opened"

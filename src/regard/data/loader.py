@@ -30,7 +30,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamSettings:
+class LoaderSettings:
     """All that decides which batches a rank sees, beside the store."""
 
     max_tokens: int  # per batch and side, padding and eos counted
@@ -46,7 +46,7 @@ class StreamSettings:
     resample_target: Resample | None = None
 
 
-def updates(store: TokenStore, settings: StreamSettings, start: Cursor) -> Iterator[tuple[list[Batch], Cursor]]:
+def updates(store: TokenStore, settings: LoaderSettings, start: Cursor) -> Iterator[tuple[list[Batch], Cursor]]:
     """This rank's updates without end, each with the cursor behind it.
 
     Started again at such a cursor, the same updates follow that would have followed anyway.
@@ -65,7 +65,7 @@ def updates(store: TokenStore, settings: StreamSettings, start: Cursor) -> Itera
         yield update, cursor
 
 
-def epoch_order(store: TokenStore, settings: StreamSettings, epoch: int) -> BatchOrder:
+def epoch_order(store: TokenStore, settings: LoaderSettings, epoch: int) -> BatchOrder:
     """Which pairs form which batch in one epoch; its length is the number of batches, over all ranks."""
     weights = None
     if settings.corpus_weights is not None:
@@ -85,7 +85,7 @@ def validation_batches(store: TokenStore, *, max_tokens: int, pad_id: int, bos_i
         yield collate(list(pairs), pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, indices=order[place])
 
 
-def _load(store: TokenStore, settings: StreamSettings, cursor: Cursor, indices: NDArray[np.integer]) -> Batch:
+def _load(store: TokenStore, settings: LoaderSettings, cursor: Cursor, indices: NDArray[np.integer]) -> Batch:
     """The batch at a cursor, its sub-words sampled when the settings say so."""
     sources: Sequence[Ids]
     targets: Sequence[Ids]

@@ -26,7 +26,7 @@ FILE_NAMES = ("source.ids", "source.offsets", "target.ids", "target.offsets", "c
 OFFSET_TYPE = np.dtype("<i8")
 CORPUS_TYPE = np.dtype("u1")
 MAX_IDS_IN_UINT16 = 1 << 16
-NOT_A_STORE = (OSError, ArtifactError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+STORE_ERRORS = (OSError, ArtifactError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _MAX_META_BYTES = 10_000
 
 
@@ -108,7 +108,7 @@ def _slices(
 
 
 def read_meta(directory: Path) -> StoreMeta:
-    """What a store says of itself; one of NOT_A_STORE where there is none."""
+    """What a store says of itself; one of STORE_ERRORS where there is none."""
     return StoreMeta.from_json(read_regular_file(directory / META_NAME, _MAX_META_BYTES).decode())
 
 
@@ -127,7 +127,7 @@ def open_store(directory: Path, key: str) -> TokenStore | None:
             target_offsets=_mapped(directory / "target.offsets", OFFSET_TYPE, meta.n_pairs + 1),
             corpora=_mapped(directory / "corpus.numbers", CORPUS_TYPE, meta.n_pairs),
         )
-    except NOT_A_STORE:
+    except STORE_ERRORS:
         return None
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from regard.artifact import load_model
 from regard.demo.pronouns import BestHead, find_head, glance, is_open
 from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, split, write
-from regard.durable import check_writable, is_held, remove_debris, remove_directory, write_file
+from regard.durable import check_writable, is_locked, remove_directory, remove_leftovers, write_file
 from regard.errors import ArtifactError, RunError
 from regard.run import Recipe, Watcher, read_recipe, require_run_directory, train
 from regard.translator import Translator
@@ -90,8 +90,8 @@ def street_text(out: Path, n_train: int) -> Path:
 
 
 def _written(out: Path, street: Callable[[], StreetCorpus]) -> Path:
-    if not is_held(out):
-        remove_debris(out)  # of a training that was killed before it was a run
+    if not is_locked(out):
+        remove_leftovers(out)  # of a training that was killed before it was a run
     require_run_directory(out)
     _require_street(out)
     check_writable(out, 0)
@@ -106,7 +106,7 @@ def _forget(out: Path) -> None:
     if not (out / "recipe.toml").exists():
         return
     _require_street(out)
-    if is_held(out):
+    if is_locked(out):
         raise RunError(f"somebody is training in {out}", hint="wait until it is done")
     remove_directory(out)
 

@@ -5,7 +5,7 @@ state or the new one. No torch here: every room may stand on this.
 """
 
 from regard.durable.atomic import commit_directory, make_directory, remove_directory, write_file
-from regard.durable.lock import check_writable, is_held, lock_directory
+from regard.durable.lock import check_writable, is_locked, lock_directory
 from regard.durable.manifest import (
     FileRecord,
     Manifest,
@@ -14,21 +14,21 @@ from regard.durable.manifest import (
     read_regular_file,
     verify_directory,
 )
-from regard.durable.temporary import remove_debris
+from regard.durable.temporary import remove_leftovers
 
 __all__ = [
     "FileRecord",
     "Manifest",
     "check_writable",
     "commit_directory",
-    "is_held",
+    "is_locked",
     "lock_directory",
     "make_directory",
     "open_regular_file",
     "read_json_file",
     "read_regular_file",
-    "remove_debris",
     "remove_directory",
+    "remove_leftovers",
     "verify_directory",
     "write_file",
 ]

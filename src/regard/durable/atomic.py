@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from regard.durable.manifest import MANIFEST_FORMAT, MANIFEST_NAME, list_files
-from regard.durable.temporary import READ, aside_of, discard, marked_alive, reason
+from regard.durable.temporary import READ, discard, in_use, reason, temporary_path
 from regard.errors import RunError
 
 
@@ -30,7 +30,7 @@ def commit_directory(final: Path, write: Callable[[Path], None]) -> None:
     with _saving(final) as aside:
         make_directory(final.parent)
         aside.mkdir()
-        with marked_alive(aside):
+        with in_use(aside):
             write(aside)
             _seal(aside)
             _put_in_place(aside, final)
@@ -48,7 +48,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 def remove_directory(path: Path) -> None:
     """Remove a directory so that a kill on the way leaves debris, never half a directory under its name."""
-    doomed = aside_of(path, "removing")
+    doomed = temporary_path(path, "removing")
     try:
         path.rename(doomed)
         try:
@@ -64,7 +64,7 @@ def remove_directory(path: Path) -> None:
 @contextmanager
 def _saving(final: Path) -> Iterator[Path]:
     """A path aside for `final`, gone afterwards; errors of the disk become a RunError."""
-    aside = aside_of(final, "writing")
+    aside = temporary_path(final, "writing")
     try:
         yield aside
     except OSError as error:
@@ -110,8 +110,8 @@ def _exchange(one: Path, other: Path) -> None:
     """Swap two directories. Where the system needs three renames for it, `recover` finishes what a kill interrupts."""
     if _exchange_at_once(one, other):
         return
-    parked = aside_of(other, "replaced")
-    with marked_alive(other):
+    parked = temporary_path(other, "replaced")
+    with in_use(other):
         other.rename(parked)
         try:
             one.rename(other)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.durable.atomic import make_directory
-from regard.durable.temporary import aside_of, discard, is_marked_alive, reason, try_lock
+from regard.durable.temporary import discard, is_in_use, reason, temporary_path, try_lock
 from regard.errors import RunError
 
 LOCK_NAME = ".lock"
@@ -42,14 +42,14 @@ def lock_directory(path: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def is_held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Whether a living process trains in a run directory."""
-    return is_marked_alive(path / LOCK_NAME)
+    return is_in_use(path / LOCK_NAME)
 
 
 def check_writable(path: Path, needed_bytes: int) -> None:
     """Refuse, before anything is computed, a directory that can not be written or a disk without room for it."""
-    probe = aside_of(path / "probe", "writing")
+    probe = temporary_path(path / "probe", "writing")
     try:
         make_directory(path)
         free_bytes = shutil.disk_usage(path).free

@@ -14,7 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from regard.durable.temporary import READ_STRANGER, reason, recover
+from regard.durable.temporary import READ_UNTRUSTED, reason, recover
 from regard.errors import ArtifactError
 
 MANIFEST_NAME = "manifest.json"
@@ -82,7 +82,7 @@ def open_regular_file(path: Path) -> BufferedReader:
     """Open a plain file for reading; links, FIFOs and devices are refused at once."""
     try:
         _require_regular(path, path.lstat())  # before it is opened: opening a device may already do something
-        descriptor = os.open(path, READ_STRANGER)
+        descriptor = os.open(path, READ_UNTRUSTED)
     except FileNotFoundError:
         raise ArtifactError(f"{path} is missing") from None
     except OSError as error:

@@ -14,22 +14,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 READ = os.O_RDONLY | os.O_CLOEXEC
-READ_STRANGER = READ | os.O_NOFOLLOW | os.O_NONBLOCK  # a link is refused, and a FIFO can not make us wait
+READ_UNTRUSTED = READ | os.O_NOFOLLOW | os.O_NONBLOCK  # a link is refused, and a FIFO can not make us wait
 
 _ASIDE = re.compile(r"\.(?P<name>.+)\.(?P<why>writing|replaced|removing)-[0-9a-f]{8}")
 
 
-def aside_of(path: Path, why: str) -> Path:
+def temporary_path(path: Path, why: str) -> Path:
     """A name beside `path` that nobody else uses; `why` is writing, replaced or removing."""
     return path.parent / f".{path.name}.{why}-{os.urandom(4).hex()}"
 
 
-def remove_debris(parent: Path) -> list[str]:
+def remove_leftovers(parent: Path) -> list[str]:
     """Remove what killed writers left in `parent`, put back what they had only moved, and name what was removed."""
     removed = []
     for entry in sorted(parent.iterdir()) if parent.is_dir() else []:
         match = _ASIDE.fullmatch(entry.name)
-        if match is None or is_marked_alive(entry):
+        if match is None or is_in_use(entry):
             continue
         if match["why"] == "replaced":
             recover(parent / match["name"])
@@ -43,7 +43,7 @@ def recover(final: Path) -> None:
     if os.path.lexists(final):
         return
     for parked in sorted(final.parent.glob(f".{glob.escape(final.name)}.replaced-*")):
-        if _ASIDE.fullmatch(parked.name) and not is_marked_alive(parked):
+        if _ASIDE.fullmatch(parked.name) and not is_in_use(parked):
             parked.rename(final)
             return
 
@@ -58,7 +58,7 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def marked_alive(path: Path) -> Iterator[None]:
+def in_use(path: Path) -> Iterator[None]:
     """While this lasts, others see that the directory has a living writer."""
     descriptor = os.open(path, READ)
     try:
@@ -68,10 +68,10 @@ def marked_alive(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def is_marked_alive(path: Path) -> bool:
+def is_in_use(path: Path) -> bool:
     """Whether the writer of what lies at `path` still lives."""
     try:
-        descriptor = os.open(path, READ_STRANGER)
+        descriptor = os.open(path, READ_UNTRUSTED)
     except OSError:
         return False
     try:

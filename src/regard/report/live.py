@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from regard.durable import write_file
-from regard.durable.temporary import aside_of, discard
+from regard.durable.temporary import discard, temporary_path
 from regard.report.page import REFRESH_SECONDS, report_page
 from regard.report.run_reader import RunReader
 from regard.report.summary import State
@@ -84,7 +84,7 @@ class LiveReport:
 
 def _replace(path: Path, data: bytes) -> None:
     """In one move, but without waiting for the disk: the next page comes in seconds."""
-    aside = aside_of(path, "writing")
+    aside = temporary_path(path, "writing")
     try:
         aside.write_bytes(data)
         aside.replace(path)

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from regard.durable import is_held, open_regular_file, read_json_file, read_regular_file
+from regard.durable import is_locked, open_regular_file, read_json_file, read_regular_file
 from regard.errors import ArtifactError, RunError
 from regard.report.replay import MAX_CHARACTERS, Chronicle, bounded_values, number
 from regard.report.summary import RunStory, State
@@ -45,7 +45,7 @@ class RunReader:
         if chronicle.finished or made:
             state: State = "finished"
         else:
-            state = unfinished or ("running" if is_held(self.directory) else "stopped")
+            state = unfinished or ("running" if is_locked(self.directory) else "stopped")
         return chronicle.story(name=self.directory.absolute().name, state=state, recipe=_parsed(raw), facts=facts)
 
     def chronicle(self) -> Chronicle:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from regard.artifact import describe, load_model
-from regard.data import StreamSettings, TokenStore, random_key
+from regard.data import LoaderSettings, TokenStore, random_key
 from regard.errors import RunError
 from regard.models import MODELS, load_weights, named_weights
 from regard.run.callbacks import Watcher
@@ -49,7 +49,7 @@ def encode(recipe: Recipe, out: Path, watcher: Watcher) -> Prepared:
     return Prepared(recipe, tokenizers, language_facts(corpora, recipe), train, validation)
 
 
-def stream(prepared: Prepared) -> StreamSettings:
+def stream(prepared: Prepared) -> LoaderSettings:
     """How its batches are made."""
     recipe, tokenizers = prepared.recipe, prepared.tokenizers
     strength = recipe.text.sampling
@@ -57,7 +57,7 @@ def stream(prepared: Prepared) -> StreamSettings:
     def sampled(tokenizer: Tokenizer) -> Any:
         return (lambda ids, seed: tokenizer.sample_many(ids, strength, seed)) if strength else None
 
-    return StreamSettings(
+    return LoaderSettings(
         max_tokens=recipe.training.max_tokens,
         seed=recipe.training.seed,
         pad_id=tokenizers.target.pad_id,

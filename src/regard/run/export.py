@@ -65,7 +65,7 @@ def finish(
         tokenizers=tokenizers,
         facts=facts | {"profiles": spoken.profiles},
         card=model_card(recipe, model.config, model.n_parameters, n_pairs, progress, found),
-        more=add_ctranslate2,
+        write_more=add_ctranslate2,
     )
     return facts
 

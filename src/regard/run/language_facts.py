@@ -28,7 +28,7 @@ def language_facts(corpora: Corpora, recipe: Recipe) -> LanguageFacts:
     text = recipe.text
     languages = find_languages(corpora.train, text.source_language, text.target_language)
     if recipe.start_from is not None:  # what the new text does not say, the old model may know
-        known = Languages.of_facts(describe(recipe.start_from).facts)
+        known = Languages.from_facts(describe(recipe.start_from).facts)
         languages = Languages(languages.source or known.source, languages.targets or known.targets)
     made = {code: make_profile(_lines(corpora, languages, code)) for code in languages.all}
     return LanguageFacts(languages, {code: profile for code, profile in made.items() if profile is not None})

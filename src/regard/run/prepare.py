@@ -16,7 +16,7 @@ from regard.errors import ArtifactError, DataError, RunError
 from regard.run.recipe import DataConfig, TextConfig
 from regard.text import (
     Corpus,
-    Report,
+    CorpusReport,
     Tokenizer,
     TokenizerPair,
     count_pairs,
@@ -98,7 +98,7 @@ class Examined:
     """What the doctor says of the training text."""
 
     n_pairs: int
-    reports: tuple[Report, ...]
+    reports: tuple[CorpusReport, ...]
 
 
 def examine_all(data: DataConfig, show: ShowProgress) -> Examined:
@@ -230,13 +230,13 @@ def _cached_tokenizers(directory: Path, key: str) -> TokenizerPair | None:
         return None
 
 
-def _forgiving_leaks(report: Report) -> Report:
+def _forgiving_leaks(report: CorpusReport) -> CorpusReport:
     """Validation text that is learned from spoils scores, not the model: it is said, and that is all."""
     said = (replace(one, severity="warning") if one.kind == "leak" else one for one in report.findings)
     return replace(report, findings=tuple(said))
 
 
-def _refuse_what_spoils(corpus: Corpus, report: Report, on_bad: OnBadPair) -> None:
+def _refuse_what_spoils(corpus: Corpus, report: CorpusReport, on_bad: OnBadPair) -> None:
     spoiling = [finding for finding in report.findings if finding.severity == "spoils"]
     if on_bad == "raise" and any(finding.kind in _BAD_LINES for finding in spoiling):
         _refuse_bad_lines(corpus)

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from regard.errors import DataError, RecipeError
 from regard.models import PRESETS, TransformerConfig
 from regard.text import Corpus
-from regard.text.languages import is_code
+from regard.text.languages import is_language_code
 from regard.training import TrainingConfig
 
 Raw = dict[str, Any]  # a recipe, or part of one, as TOML has it
@@ -22,7 +22,7 @@ FullPath = Annotated[Path, AfterValidator(Path.absolute)]
 
 
 def _a_language(code: str) -> str:
-    if not is_code(code):
+    if not is_language_code(code):
         raise ValueError("is not the code of a language, as de, pt-BR or zh-Hans")
     return code
 

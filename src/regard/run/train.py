@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from regard.artifact import LoadedModel, load_model
-from regard.durable import check_writable, lock_directory, remove_debris
+from regard.durable import check_writable, lock_directory, remove_leftovers
 from regard.errors import ArtifactError, RunError
 from regard.report import LiveReport, is_out_of_date
 from regard.run.build import Prepared, encode, set_up_run
@@ -60,7 +60,7 @@ def train(
     on = choose_device(device)
     keep_freed_memory()
     with lock_directory(out), quick_products():
-        remove_debris(out)
+        remove_leftovers(out)
         stored = _stored_recipe(out, asked)
         if stored is not None and (done := _finished(out, stored)) is not None:
             if is_out_of_date(out):  # its trainer was killed after the last step

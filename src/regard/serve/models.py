@@ -91,7 +91,7 @@ def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
     tags = described.tokenizers.source.tags
     for translator in translators:  # the first call takes memory and time: not a client's
         translator.translate(["."], target=tags[0] if tags else None)
-    spoken = Languages.of_facts(described.facts)  # a stranger's model may say anything there
+    spoken = Languages.from_facts(described.facts)  # a stranger's model may say anything there
     sizes = {key: described.model.get(key) for key in ("d_model", "n_encoder_layers", "n_decoder_layers", "n_heads")}
     facts = {"engine": first.engine.name, "n_parameters": _count_parameters(described.directory), **sizes}
     run = described.directory.parent

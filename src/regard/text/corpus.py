@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.errors import DataError
-from regard.text.lines import ReadNotes, read_lines, read_marked
+from regard.text.lines import ReadNotes, read_lines, read_lines_or_none
 from regard.text.normalise import normalise
 
 OnBadPair = Literal["raise", "skip"]
@@ -52,12 +52,12 @@ class Corpus:
 
         With `on_bad="skip"` a pair goes missing when either side is not valid text, or has a tab too many or too few.
         """
-        for pair in marked_pairs(self, on_bad=on_bad):
+        for pair in pairs_or_none(self, on_bad=on_bad):
             if pair is not None:
                 yield pair
 
 
-def marked_pairs(corpus: Corpus, *, on_bad: OnBadPair = "raise") -> Iterator[tuple[str, str] | None]:
+def pairs_or_none(corpus: Corpus, *, on_bad: OnBadPair = "raise") -> Iterator[tuple[str, str] | None]:
     """One item a line: the pair, or None for a bad one."""
     if corpus.tsv is not None:
         yield from _tsv_pairs(corpus.tsv, on_bad)
@@ -124,7 +124,7 @@ def is_held_out(source: str, share: float, seed: int) -> bool:
 
 
 def _side(path: Path, on_bad: OnBadPair, notes: ReadNotes) -> Iterator[str | None]:
-    return read_lines(path, notes=notes) if on_bad == "raise" else read_marked(path, notes=notes)
+    return read_lines(path, notes=notes) if on_bad == "raise" else read_lines_or_none(path, notes=notes)
 
 
 def _tsv_pairs(path: Path, on_bad: OnBadPair) -> Iterator[tuple[str, str] | None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 from typing import Any, NamedTuple
 
-from regard.text.language_profile import Profile, asked_grams, read_profiles
+from regard.text.language_profile import Profile, read_profiles, sample_ngrams
 from regard.text.languages import Languages
 from regard.text.scripts import scripts_of_language, scripts_of_text
 
@@ -62,7 +62,7 @@ class Detector:
 
     def _shares(self, text: str, codes: Sequence[str]) -> dict[str, float]:
         """p(language | letters), every language as likely as another before."""
-        grams = asked_grams(text)
+        grams = sample_ngrams(text)
         unknown = _NO_PROFILE * grams.total() / _LONGEST
         known = {code: [one.log_likelihood(grams) for one in self._profiles[code]] for code in codes}
         scores = {code: max(likelihoods, default=unknown) for code, likelihoods in known.items()}

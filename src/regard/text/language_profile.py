@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from regard.text.languages import is_code
+from regard.text.languages import is_language_code
 
-MAX_GRAMS = 400
+MAX_NGRAMS = 400
 LONGEST = 3
 _A_HUNDRED_THOUSAND = 100_000
 _RARER = log(0.3 / _A_HUNDRED_THOUSAND)  # what an n-gram counts that is in no profile
@@ -35,7 +35,7 @@ class Profile:
     def of_text(cls, text: str) -> Profile | None:
         """Read back what `make_profile` wrote; None when it is anything else, or too much."""
         parts = text.split()
-        if not parts or len(parts) % 2 or len(parts) > 2 * MAX_GRAMS:
+        if not parts or len(parts) % 2 or len(parts) > 2 * MAX_NGRAMS:
             return None
         grams, counts = parts[::2], parts[1::2]
         if not all(len(gram) <= LONGEST for gram in grams):
@@ -56,17 +56,17 @@ def make_profile(lines: Iterable[str]) -> str | None:
     counts: Counter[str] = Counter()
     left = _MAX_CHARACTERS
     for line in lines:
-        counts.update(count_grams(line[:left]))
+        counts.update(count_ngrams(line[:left]))
         left -= len(line)
         if left <= 0:
             break
     total = counts.total()
-    common = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_GRAMS]
+    common = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_NGRAMS]
     shares = [(gram, round(_A_HUNDRED_THOUSAND * count / total)) for gram, count in common]
     return " ".join(f"{gram} {share}" for gram, share in shares if share) or None
 
 
-def count_grams(text: str) -> Counter[str]:
+def count_ngrams(text: str) -> Counter[str]:
     """Sequences of one to three letters, lower-case; the edges of words count as letters."""
     counts: Counter[str] = Counter()
     for word in _WORD.findall(text.lower()):
@@ -77,9 +77,9 @@ def count_grams(text: str) -> Counter[str]:
     return counts
 
 
-def asked_grams(text: str) -> Counter[str]:
+def sample_ngrams(text: str) -> Counter[str]:
     """The n-grams of a text whose language is asked for."""
-    return count_grams(text[:_MAX_ASKED])
+    return count_ngrams(text[:_MAX_ASKED])
 
 
 def read_profiles(facts: Mapping[str, Any]) -> dict[str, Profile]:
@@ -87,6 +87,6 @@ def read_profiles(facts: Mapping[str, Any]) -> dict[str, Profile]:
     found = facts.get("profiles")
     if not isinstance(found, dict) or len(found) > _MAX_PROFILES:
         return {}
-    texts = {code: text for code, text in found.items() if is_code(code) and isinstance(text, str)}
+    texts = {code: text for code, text in found.items() if is_language_code(code) and isinstance(text, str)}
     profiles = {code: Profile.of_text(text) for code, text in texts.items()}
     return {code: profile for code, profile in profiles.items() if profile is not None}

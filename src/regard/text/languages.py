@@ -68,17 +68,20 @@ class Languages:
         return {"source": self.source, "targets": list(self.targets)}
 
     @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Languages:
+    def from_facts(cls, facts: Mapping[str, Any]) -> Languages:
         """From a model's facts, which anybody may have written: what is no language code is left out."""
         found = facts.get("languages")
         if not isinstance(found, dict):
             return cls()
         source, targets = found.get("source"), found.get("targets")
         targets = targets[:_MAX_TARGETS] if isinstance(targets, list) else []
-        return cls(source if is_code(source) else None, tuple(dict.fromkeys(one for one in targets if is_code(one))))
+        return cls(
+            source if is_language_code(source) else None,
+            tuple(dict.fromkeys(one for one in targets if is_language_code(one))),
+        )
 
 
-def is_code(text: Any) -> bool:
+def is_language_code(text: Any) -> bool:
     """Whether it looks like the code of a language: `de`, `pt-BR`, `zh-Hans`."""
     return isinstance(text, str) and _CODE.fullmatch(text) is not None
 
@@ -120,7 +123,7 @@ def _last_part(path: Path) -> str:
 
 
 def _known(part: str) -> str | None:
-    return part if is_code(part) and re.split("[-_]", part)[0] in NAMES else None
+    return part if is_language_code(part) and re.split("[-_]", part)[0] in NAMES else None
 
 
 def _pair(part: str) -> tuple[str | None, str | None]:

@@ -41,7 +41,7 @@ class ReadNotes:
     bad_examples: list[str] = field(default_factory=list)
     bad_lines: list[int] = field(default_factory=list)
 
-    def sentences(self, path: str | Path) -> list[str]:
+    def messages(self, path: str | Path) -> list[str]:
         """The remarks worth saying once about a file, in words."""
         said = []
         if self.has_bom:
@@ -64,7 +64,7 @@ class _Fault:
 def read_lines(path: str | Path, *, on_bad: OnBad = "raise", notes: ReadNotes | None = None) -> Iterator[str]:
     """The lines of a file, without their ends. A bad line (invalid UTF-8, NUL) raises, or is skipped, or is repaired.
 
-    Skipping changes the line numbers: for parallel files use `read_marked`.
+    Skipping changes the line numbers: for parallel files use `read_lines_or_none`.
     """
     policies: dict[OnBad, Callable[[bytes], str | None] | None] = {
         "raise": None,
@@ -76,7 +76,7 @@ def read_lines(path: str | Path, *, on_bad: OnBad = "raise", notes: ReadNotes | 
             yield line
 
 
-def read_marked(path: str | Path, *, notes: ReadNotes | None = None) -> Iterator[str | None]:
+def read_lines_or_none(path: str | Path, *, notes: ReadNotes | None = None) -> Iterator[str | None]:
     """The lines of a file with None in the place of a bad one, so that line numbers stay true."""
     return _read(Path(path), lambda raw: None, notes or ReadNotes())
 

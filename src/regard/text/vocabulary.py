@@ -37,7 +37,7 @@ _SIZES = (
 _TOO_SMALL = re.compile(r"(\d+) vs (\d+)")
 
 
-def choose_vocab_size(n_lines: int) -> int:
+def default_vocab_size(n_lines: int) -> int:
     """Pieces in a vocabulary for `n_lines` lines (of both sides, when it is joint); more lines, never fewer pieces."""
     smallest, largest = _SIZES[0], _SIZES[-1]
     if n_lines <= smallest[0]:
@@ -73,7 +73,7 @@ def train_tokenizer(
     characters = _count_characters(sample)
     # An alphabet is covered whole. Of thousands of characters the rarest are left to be written as bytes.
     coverage = 1.0 if len(characters) <= 300 else 0.9995
-    wanted = size if size is not None else max(choose_vocab_size(n_lines), _room_for(characters, coverage, len(tags)))
+    wanted = size if size is not None else max(default_vocab_size(n_lines), _room_for(characters, coverage, len(tags)))
     tag_pieces = [tag_piece(tag) for tag in tags]
     try:
         return _train(sample, wanted, kind, coverage, tag_pieces)

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.durable import commit_directory, read_json_file, remove_debris, remove_directory, verify_directory
+from regard.durable import commit_directory, read_json_file, remove_directory, remove_leftovers, verify_directory
 from regard.errors import ArtifactError, RunError
 from regard.models import named_weights, require_matching_tensor, write_tensors
 
@@ -98,7 +98,7 @@ class Checkpoints:
         """
         if os.path.lexists(self.directory) and not self.directory.is_dir():
             raise RunError(f"{self.directory} is not a directory", hint="move it away, or mend the link that it is")
-        remove_debris(self.directory)
+        remove_leftovers(self.directory)
         skipped: list[Skipped] = []
         strange: list[str] = []
         for step in reversed(self.steps()):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from regard.data import Batch, Cursor, StreamSettings, TokenStore, prefetch, random_key, updates, validation_batches
+from regard.data import Batch, Cursor, LoaderSettings, TokenStore, prefetch, random_key, updates, validation_batches
 from regard.errors import RunError, TrainingStopped
 from regard.models import Transformer, load_weights, named_weights
 from regard.training.averaging import EMA
@@ -68,7 +68,7 @@ class Training:
     config: TrainingConfig
     model: Transformer
     store: TokenStore
-    stream: StreamSettings
+    stream: LoaderSettings
     validation: TokenStore
     device: torch.device
     checkpoints: Checkpoints
@@ -87,7 +87,7 @@ def set_up(
     config: TrainingConfig,
     model: Transformer,
     store: TokenStore,
-    stream: StreamSettings,
+    stream: LoaderSettings,
     validation: TokenStore,
     device: torch.device,
     checkpoints: Checkpoints,

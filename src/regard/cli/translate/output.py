@@ -47,7 +47,7 @@ class Audit:
 
     def note(self, name: str, notes: ReadNotes) -> None:
         """What reading showed, once a file."""
-        self.remarks += notes.sentences(name)
+        self.remarks += notes.messages(name)
 
     def lines(self) -> list[str]:
         """Everything worth saying; nothing for a plain, faultless job of a few lines."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.store import NOT_A_STORE, TokenStore, open_store, read_meta
+from regard.data.store import STORE_ERRORS, TokenStore, open_store, read_meta
 from regard.serve.models import ServedModel
 
 
@@ -19,7 +19,7 @@ def validation_pairs(model: ServedModel, most: int, target: str | None = None) -
     directory, tokenizers = model.run / "data" / "validation", model.described.tokenizers
     try:
         meta = read_meta(directory)
-    except NOT_A_STORE:
+    except STORE_ERRORS:
         return []
     store = open_store(directory, meta.key)
     if store is None or meta.vocab_size > max(tokenizers.source.size, tokenizers.target.size):

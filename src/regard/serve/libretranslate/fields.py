@@ -13,7 +13,7 @@ from starlette.formparsers import MultiPartException
 
 from regard.serve.http.problem import Problem
 from regard.serve.settings import Settings
-from regard.text.languages import is_code
+from regard.text.languages import is_language_code
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: can not be sent back
 
@@ -95,7 +95,7 @@ def _language(fields: dict[str, Any], name: str) -> str:
     code = fields.get(name)
     if not code:
         raise _invalid(f"Invalid request: missing {name} parameter")
-    if code != "auto" and not is_code(code):
+    if code != "auto" and not is_language_code(code):
         raise _invalid(f"{_short(code)} is not supported")
     if name == "target" and code == "auto":
         raise _invalid("auto is not supported")

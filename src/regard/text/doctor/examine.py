@@ -12,8 +12,8 @@ from regard.text.corpus import Corpus
 from regard.text.doctor import checks
 from regard.text.doctor.alignment_slip import SideFeatures, align
 from regard.text.doctor.checks import MAX_EXAMPLES, Places, SideSymptoms, key_of
-from regard.text.doctor.findings import Finding, Lengths, Report, Side
-from regard.text.lines import ReadNotes, read_lines, read_marked
+from regard.text.doctor.findings import CorpusReport, Finding, Lengths, Side
+from regard.text.lines import ReadNotes, read_lines, read_lines_or_none
 from regard.text.normalise import normalise
 
 Progress = Callable[[int, int | None], None]
@@ -25,7 +25,9 @@ _ORDER = {"spoils": 0, "warning": 1, "note": 2}
 _Row = tuple[str | None, str | None]
 
 
-def examine(corpus: Corpus, *, against: Sequence[str | Path | Corpus] = (), progress: Progress | None = None) -> Report:
+def examine(
+    corpus: Corpus, *, against: Sequence[str | Path | Corpus] = (), progress: Progress | None = None
+) -> CorpusReport:
     """Read the corpus once and report. `against` are test or validation sets whose lines should not be in it."""
     held = [test for one in against for test in _test_sets(one)]
     patient = _Patient(corpus, held)
@@ -83,10 +85,12 @@ class _Patient:
     def rows(self) -> Iterator[_Row]:
         """Source and target of every line; None for what is not valid text, or missing."""
         if self.corpus.tsv is None:
-            source, target = (read_marked(path, notes=n) for path, n in zip(self.corpus.files, self.notes, strict=True))
+            source, target = (
+                read_lines_or_none(path, notes=n) for path, n in zip(self.corpus.files, self.notes, strict=True)
+            )
             yield from zip_longest(source, target)
             return
-        for number, line in enumerate(read_marked(self.corpus.tsv, notes=self.notes[0]), start=1):
+        for number, line in enumerate(read_lines_or_none(self.corpus.tsv, notes=self.notes[0]), start=1):
             cells = [] if line is None else line.split("\t")
             if line is not None and len(cells) != 2:
                 self.bad_tabs.add(number)
@@ -125,14 +129,14 @@ class _Patient:
         self.ratios.append(len(target) / len(source))
         self.ratio_lines.append(number if max(len(source), len(target)) >= checks.MIN_LONG else 0)
 
-    def report(self) -> Report:
+    def report(self) -> CorpusReport:
         """What all of it means."""
         findings = [*self._counts(), *self._alignment(), *self._repeats(), *self._leaks()]
         for name, side, notes in zip(self._names(), self.sides, self.notes, strict=True):
             findings += checks.of_reading(name, notes)
             findings += side.findings(name)
         findings.sort(key=lambda finding: _ORDER[finding.severity])
-        return Report(self.n_pairs, self._side(0), self._side(1), tuple(findings))
+        return CorpusReport(self.n_pairs, self._side(0), self._side(1), tuple(findings))
 
     def _names(self) -> tuple[str, str]:
         if self.corpus.tsv is not None:

@@ -54,7 +54,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Report:
+class CorpusReport:
     """The whole examination; the worst findings come first."""
 
     n_pairs: int
@@ -63,13 +63,13 @@ class Report:
     findings: tuple[Finding, ...]
 
     @property
-    def spoils(self) -> bool:
+    def has_errors(self) -> bool:
         """Whether anything here would spoil a training."""
         return any(finding.severity == "spoils" for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"spoils": self.spoils, **asdict(self)}
+        return {"spoils": self.has_errors, **asdict(self)}
 
 
 def _quantile(counts: Counter[int], share: float) -> int:
