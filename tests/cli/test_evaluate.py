@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,19 +30,21 @@ class FakeTranslation:
 
 
 class FakeTranslator:
-    """Gives OUTPUT, and remembers how it was asked."""
+    """Translates to OUTPUT, and records its arguments."""
 
-    asked: dict[str, object] = {}  # noqa: RUF012
+    arguments: dict[str, object] = {}  # noqa: RUF012
     options = DecodingOptions(length_penalty=1.2)
 
     @classmethod
     def load(cls, path: Path, *, engine: str) -> "FakeTranslator":
-        cls.asked |= {"path": path, "engine": engine}
+        cls.arguments |= {"path": path, "engine": engine}
         return cls()
 
-    def translate(self, lines: list[str], *, options: object, target: str | None) -> list[FakeTranslation]:
-        self.asked |= {"lines": lines, "options": options, "target": target}
-        return [FakeTranslation(line) for line in OUTPUT]
+    def translate_iter(
+        self, lines: list[str], *, options: object, target: str | None, batch_size: int
+    ) -> Iterator[FakeTranslation]:
+        self.arguments |= {"lines": lines, "options": options, "target": target}
+        return map(FakeTranslation, OUTPUT)
 
     def __enter__(self) -> "FakeTranslator":
         return self
@@ -102,9 +105,9 @@ def test_a_run_translates_the_source_and_is_scored(folder: Path, translator: typ
     result = runner.invoke(app, args)
     assert result.exit_code == 0, result.output
     assert result.stdout == runner.invoke(app, ["--output", "out", "--reference", "ref"]).stdout
-    assert translator.asked["engine"] == "torch"
-    assert translator.asked["options"] == DecodingOptions(beam=2, length_penalty=1.2)  # the model's own penalty
-    assert translator.asked["target"] is None
+    assert translator.arguments["engine"] == "torch"
+    assert translator.arguments["options"] == DecodingOptions(beam=2, length_penalty=1.2)  # the model's own penalty
+    assert translator.arguments["target"] is None
     assert Path("kept").read_text() == Path("out").read_text()
 
 
@@ -113,31 +116,27 @@ def test_a_length_penalty_of_the_command_line_comes_before_the_models(
 ) -> None:
     result = runner.invoke(app, ["run", "--source", "src", "--reference", "ref", "--length-penalty", "0"])
     assert result.exit_code == 0, result.output
-    assert translator.asked["options"] == DecodingOptions(length_penalty=0.0)
+    assert translator.arguments["options"] == DecodingOptions(length_penalty=0.0)
 
 
 def test_a_model_of_several_languages_is_told_which(folder: Path, translator: type[FakeTranslator]) -> None:
     result = runner.invoke(app, ["run", "--source", "src", "--reference", "ref", "--target", "de"])
     assert result.exit_code == 0, result.output
-    assert translator.asked["target"] == "de"
+    assert translator.arguments["target"] == "de"
 
 
-def test_many_lines_are_translated_in_windows_and_none_is_lost(
+def test_no_line_is_lost_among_many_lines(
     folder: Path, translator: type[FakeTranslator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    windows: list[int] = []
+    def echo(self: object, lines: list[str], **_: object) -> Iterator[FakeTranslation]:
+        return (FakeTranslation(line) for line in lines)
 
-    def echo(self: object, lines: list[str], **_: object) -> list[FakeTranslation]:
-        windows.append(len(lines))
-        return [FakeTranslation(line) for line in lines]
-
-    monkeypatch.setattr(translator, "translate", echo)
+    monkeypatch.setattr(translator, "translate_iter", echo)
     lines = "".join(f"Satz Nummer {i} steht hier.\n" for i in range(1_203))
     Path("many").write_text(lines)
     args = ["run", "--source", "many", "--reference", "many", "--save-output", "kept"]
     assert runner.invoke(app, args).exit_code == 0
     assert Path("kept").read_text() == lines
-    assert len(windows) > 1
 
 
 def test_several_references_raise_the_score(folder: Path) -> None:

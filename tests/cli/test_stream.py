@@ -1,4 +1,4 @@
-"""Windows of lines: in order, one begun ahead, and nobody is kept waiting for lines that do not come."""
+"""Batches of lines: in order, bounded, resumable, and without waiting for lines that do not arrive."""
 
 import gzip
 import os
@@ -6,74 +6,69 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 import zstandard
 
 from regard.cli.evaluate import check_destination
 from regard.cli.translate import stream
-from regard.cli.translate.sink import File
-from regard.cli.translate.stream import Job, Stream, _identity, jobs_of
+from regard.cli.translate.sink import ResumableFile
+from regard.cli.translate.stream import FilePair, LineStream, _full_identity, file_pairs
 from regard.durable import write_file
 from regard.errors import UserError
-from regard.text import ReadNotes
-from regard.text import read_lines as stream_lines
+from regard.text import read_lines
+
+Translate = Callable[[list[str]], str]
 
 
-class Quiet:
-    def start(self, name: str, n_lines: int) -> None: ...
-
-    def note(self, name: str, notes: ReadNotes) -> None: ...
+def upper(lines: list[str]) -> str:
+    return "".join(f"{line.upper()}\n" for line in lines)
 
 
-def run(source: Path, out: Path, begin: Callable[[list[str]], Callable[[], str]]) -> None:
-    Stream(Job(source, out), resume=False, identity="x").run(begin, Quiet())
+def run(line_stream: LineStream, translate: Translate = upper) -> None:
+    with line_stream.writer() as write:
+        for lines in line_stream.batches():
+            if lines:
+                write(translate(lines), len(lines))
 
 
-def test_the_next_window_is_begun_before_the_last_one_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream, "WINDOW_LINES", 2)
-    happened: list[str] = []
-
-    def begin(lines: list[str]) -> Callable[[], str]:
-        happened.append(f"begin {lines[0]}")
-
-        def wait() -> str:
-            happened.append(f"wait {lines[0]}")
-            return "".join(f"<{line}>\n" for line in lines)
-
-        return wait
-
-    (tmp_path / "in").write_text("a\nb\nc\nd\ne\n")
-    run(tmp_path / "in", tmp_path / "out", begin)
-    assert (tmp_path / "out").read_text() == "<a>\n<b>\n<c>\n<d>\n<e>\n"
-    assert happened == ["begin a", "begin c", "wait a", "begin e", "wait c", "wait e"]
+def run_file(source: Path, out: Path, translate: Translate = upper) -> None:
+    run(LineStream(FilePair(source, out), resume=False, identity="x"), translate)
 
 
-def test_a_full_window_is_answered_though_its_input_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "WINDOW_LINES", 2)
+def test_full_batch_is_yielded_while_the_input_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "BATCH_LINES", 2)
     os.mkfifo(tmp_path / "in")
-    answered: list[list[str]] = []
+    batches: list[list[str]] = []
 
-    def begin(lines: list[str]) -> Callable[[], str]:
-        def wait() -> str:
-            answered.append(lines)
-            return "x\n" * len(lines)
+    def translate(lines: list[str]) -> str:
+        batches.append(lines)
+        return "x\n" * len(lines)
 
-        return wait
-
-    reading = Thread(target=run, args=(tmp_path / "in", tmp_path / "out", begin), daemon=True)
+    reading = Thread(target=run_file, args=(tmp_path / "in", tmp_path / "out", translate), daemon=True)
     reading.start()
     with (tmp_path / "in").open("w") as writer:
         writer.write("a\nb\n")
         writer.flush()
         until = time.monotonic() + 20
-        while not answered and time.monotonic() < until:
+        while not batches and time.monotonic() < until:
             time.sleep(0.01)
-        assert answered == [["a", "b"]]
+        assert batches == [["a", "b"]]
     reading.join(20)
     assert (tmp_path / "out").read_text() == "x\nx\n"
+
+
+def test_empty_batch_follows_the_last_waiting_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "in")
+    batches = LineStream(FilePair(tmp_path / "in", None), resume=False, identity="x").batches()
+    writer = os.open(tmp_path / "in", os.O_RDWR)  # does not wait for a reader
+    try:
+        for line in ("a", "b"):
+            os.write(writer, f"{line}\n".encode())
+            assert [next(batches), next(batches)] == [[line], []]
+    finally:
+        os.close(writer)
 
 
 def touched(directory: Path, *names: str) -> list[Path]:
@@ -84,40 +79,42 @@ def touched(directory: Path, *names: str) -> list[Path]:
     return paths
 
 
-def test_into_a_directory_a_file_keeps_its_name_be_it_one_or_several(tmp_path: Path) -> None:
+def test_files_keep_their_names_in_an_output_directory(tmp_path: Path) -> None:
     files, out = touched(tmp_path, "a.txt", "b.txt"), tmp_path / "out"
     out.mkdir()
-    assert [job.out for job in jobs_of(files, out)] == [out / "a.txt", out / "b.txt"]
-    assert [job.out for job in jobs_of(files[:1], out)] == [out / "a.txt"]
-    assert [job.out for job in jobs_of(files[:1], tmp_path / "new.txt")] == [tmp_path / "new.txt"]
-    assert [job.out for job in jobs_of(files, None)] == [None, None]
+    assert [pair.out for pair in file_pairs(files, out)] == [out / "a.txt", out / "b.txt"]
+    assert [pair.out for pair in file_pairs(files[:1], out)] == [out / "a.txt"]
+    assert [pair.out for pair in file_pairs(files[:1], tmp_path / "new.txt")] == [tmp_path / "new.txt"]
+    assert [pair.out for pair in file_pairs(files, None)] == [None, None]
 
 
-def test_no_output_is_written_over_an_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_never_overwrites_an_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = touched(tmp_path, "a.txt", "b.txt")
     (tmp_path / "link").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for given, out in ((files, Path()), (files[:1], tmp_path / "link"), (files[:1], Path("a.txt"))):
-        with pytest.raises(UserError, match=r"--out would write over the input .*a\.txt; hint: ") as raised:
-            jobs_of(given, out)
+    for inputs, out in ((files, Path()), (files[:1], tmp_path / "link"), (files[:1], Path("a.txt"))):
+        with pytest.raises(UserError, match=r"--out would overwrite the input .*a\.txt; hint: ") as raised:
+            file_pairs(inputs, out)
         assert "\n" not in str(raised.value)
 
 
-def test_standard_input_is_not_written_over_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_never_overwrites_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source,) = touched(tmp_path, "a.txt")
     (tmp_path / "stdin").symlink_to(source)
     monkeypatch.setattr(stream, "STDIN", tmp_path / "stdin")
-    with pytest.raises(UserError, match="over the input"):
-        jobs_of([], source)
-    assert [job.out for job in jobs_of([], tmp_path / "new.txt")] == [tmp_path / "new.txt"]
+    with pytest.raises(UserError, match="overwrite the input"):
+        file_pairs([], source)
+    assert [pair.out for pair in file_pairs([], tmp_path / "new.txt")] == [tmp_path / "new.txt"]
 
 
-def test_a_device_or_a_pipe_is_never_replaced_by_a_file(tmp_path: Path) -> None:
+def test_device_or_pipe_is_never_replaced_by_a_file(tmp_path: Path) -> None:
     files = touched(tmp_path, "a.txt")
     os.mkfifo(tmp_path / "pipe")
     for out in (tmp_path / "pipe", Path(os.devnull)):
-        with pytest.raises(UserError, match=r"is a device or a pipe, not a file; hint: leave --out away, and write > "):
-            jobs_of(files, out)
+        with pytest.raises(
+            UserError, match=r"is a device or a pipe, not a file; hint: drop --out and redirect with > "
+        ):
+            file_pairs(files, out)
         with pytest.raises(UserError, match="is not a file that can be replaced"):
             write_file(out, b"x")
         with pytest.raises(UserError, match="can not be written"):
@@ -125,118 +122,113 @@ def test_a_device_or_a_pipe_is_never_replaced_by_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "pipe").is_fifo() and Path(os.devnull).is_char_device()
 
 
-def test_two_files_of_one_name_are_not_written_into_one(tmp_path: Path) -> None:
+def test_two_inputs_with_the_same_name_are_refused(tmp_path: Path) -> None:
     files = touched(tmp_path, "x/a.txt", "y/a.txt")
     (tmp_path / "out").mkdir()
     with pytest.raises(UserError, match=r"x/a\.txt and .*y/a\.txt would both be written to .*out/a\.txt; hint: "):
-        jobs_of(files, tmp_path / "out")
+        file_pairs(files, tmp_path / "out")
 
 
-def test_standard_input_needs_a_file_to_go_to(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is a directory: .*; hint: --out "):
-        jobs_of([], tmp_path)
+def test_standard_input_cannot_be_written_to_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"is a directory; hint: name a file in it: --out "):
+        file_pairs([], tmp_path)
 
 
-def half_done(tmp_path: Path, part: bytes | None) -> tuple[Path, Path]:
-    """A job of four lines of which the state says that two are done; and its part, whatever became of it."""
-    source, out = tmp_path / "in", tmp_path / "out"
-    source.write_text("a\nb\nc\nd\n")
-    with File(out, resume=False, identity=_identity(Job(source, out), "x"), keep=False) as sink:
+def half_done(tmp_path: Path, part: bytes | None) -> FilePair:
+    """Four lines, two of them translated according to the state; `part` is the content of the partial output."""
+    pair = FilePair(tmp_path / "in", tmp_path / "out")
+    (tmp_path / "in").write_text("a\nb\nc\nd\n")
+    identity = _full_identity(pair, "x")
+    with ResumableFile(tmp_path / "out", resume=False, identity=identity, keep_state=False) as sink:
         sink.write(b"A\nB\n", 2)
     if part is None:
         (tmp_path / ".out.part").unlink()
     else:
         (tmp_path / ".out.part").write_bytes(part)
-    return source, out
+    return pair
 
 
 @pytest.mark.parametrize(
-    ("part", "asked"),
+    ("part", "expected"),
     [
         (b"A\nB\n", ["c", "d"]),
-        (b"A\nB\nC", ["c", "d"]),  # killed in the middle of a window
+        (b"A\nB\nC", ["c", "d"]),  # killed in the middle of a batch
         (b"A\n", ["a", "b", "c", "d"]),
         (b"", ["a", "b", "c", "d"]),
-        (None, ["a", "b", "c", "d"]),  # killed after the file took its place
+        (None, ["a", "b", "c", "d"]),  # killed after the partial file was renamed
     ],
 )
-def test_going_on_never_fills_up_what_is_missing(tmp_path: Path, part: bytes | None, asked: list[str]) -> None:
-    source, out = half_done(tmp_path, part)
-    seen: list[str] = []
+def test_resume_continues_only_after_a_complete_part(tmp_path: Path, part: bytes | None, expected: list[str]) -> None:
+    pair = half_done(tmp_path, part)
+    translated: list[str] = []
 
-    def begin(lines: list[str]) -> Callable[[], str]:
-        seen.extend(lines)
-        return lambda: "".join(f"{line.upper()}\n" for line in lines)
+    def translate(lines: list[str]) -> str:
+        translated.extend(lines)
+        return upper(lines)
 
-    Stream(Job(source, out), resume=True, identity="x").run(begin, Quiet())
-    assert seen == asked
-    assert out.read_bytes() == b"A\nB\nC\nD\n"
+    run(LineStream(pair, resume=True, identity="x"), translate)
+    assert translated == expected
+    assert (tmp_path / "out").read_bytes() == b"A\nB\nC\nD\n"
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_half_of_another_kind_is_not_gone_on_with(tmp_path: Path) -> None:
-    source, out = half_done(tmp_path, b"A\nB\n")
-    with pytest.raises(UserError, match="of another input, model or option"):
-        Stream(Job(source, out), resume=True, identity="y")
+def test_resume_refuses_a_partial_output_with_another_identity(tmp_path: Path) -> None:
+    pair = half_done(tmp_path, b"A\nB\n")
+    with pytest.raises(UserError, match="from another input, or with another model or other options"):
+        LineStream(pair, resume=True, identity="y")
     (tmp_path / ".out.part").unlink()
-    Stream(Job(source, out), resume=True, identity="y")  # without a half there is nothing to mix it with
+    LineStream(pair, resume=True, identity="y")  # without a partial output there is nothing to mix
 
 
-def test_starting_anew_forgets_how_far_an_older_half_was(tmp_path: Path) -> None:
-    source, out = half_done(tmp_path, b"A\nB\n")
-    with File(out, resume=False, identity=_identity(Job(source, out), "x"), keep=False):
+def test_starting_again_removes_the_state_of_an_older_part(tmp_path: Path) -> None:
+    pair = half_done(tmp_path, b"A\nB\n")
+    identity = _full_identity(pair, "x")
+    with ResumableFile(tmp_path / "out", resume=False, identity=identity, keep_state=False):
         assert not (tmp_path / ".out.part.json").exists()
 
 
-def upper(lines: list[str]) -> Callable[[], str]:
-    return lambda: "".join(f"{line.upper()}\n" for line in lines)
-
-
-def test_of_several_files_those_that_are_done_are_not_done_again(tmp_path: Path) -> None:
-    one, two = Job(tmp_path / "a", tmp_path / "A"), Job(tmp_path / "b", tmp_path / "B")
-    for job in (one, two):
-        assert job.source is not None
-        job.source.write_text("x\ny\n")
-    Stream(one, resume=False, identity="x", keep=True).run(upper, Quiet())  # and then the power fails
-    first, second = (Stream(job, resume=True, identity="x", keep=True) for job in (one, two))
-    assert (first.done, second.done) == (True, False)
-    second.run(upper, Quiet())
-    for stream_ in (first, second):
-        stream_.forget()
+def test_resume_over_several_files_skips_the_finished_ones(tmp_path: Path) -> None:
+    pairs = [FilePair(tmp_path / name, tmp_path / name.upper()) for name in ("a", "b")]
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("x\ny\n")
+    run(LineStream(pairs[0], resume=False, identity="x", keep_state=True))  # the command is interrupted here
+    first, second = (LineStream(pair, resume=True, identity="x", keep_state=True) for pair in pairs)
+    assert (first.finished, second.finished) == (True, False)
+    run(second)
+    for line_stream in (first, second):
+        line_stream.remove_state()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["A", "B", "a", "b"]
     assert (tmp_path / "B").read_text() == "X\nY\n"
 
 
 @pytest.mark.parametrize("change", ["cut", "gone", "other options", "not resumed"])
-def test_an_output_that_is_not_as_it_was_left_is_made_again(tmp_path: Path, change: str) -> None:
-    job = Job(tmp_path / "in", tmp_path / "out")
+def test_changed_output_is_not_taken_as_finished(tmp_path: Path, change: str) -> None:
+    pair = FilePair(tmp_path / "in", tmp_path / "out")
     (tmp_path / "in").write_text("x\ny\n")
-    Stream(job, resume=False, identity="x", keep=True).run(upper, Quiet())
+    run(LineStream(pair, resume=False, identity="x", keep_state=True))
     if change == "cut":
         (tmp_path / "out").write_text("X\n")
     elif change == "gone":
         (tmp_path / "out").unlink()
     elif change == "other options":
-        with pytest.raises(UserError, match="of another input, model or option"):
-            Stream(job, resume=True, identity="y", keep=True)
+        with pytest.raises(UserError, match="with another model or other options"):
+            LineStream(pair, resume=True, identity="y", keep_state=True)
         return
-    again = Stream(job, resume=change != "not resumed", identity="x")
-    assert not again.done
-    again.run(upper, Quiet())
+    again = LineStream(pair, resume=change != "not resumed", identity="x")
+    assert not again.finished
+    run(again)
     assert (tmp_path / "out").read_text() == "X\nY\n"
     assert not list(tmp_path.glob(".*"))
 
 
-def test_lines_that_trickle_in_are_answered_before_there_are_enough_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_lines_are_translated_before_the_batch_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "IDLE_SECONDS", 5.0)  # no pause is long enough
-    monkeypatch.setattr(stream, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(stream, "MAX_WAIT_SECONDS", 0.05)
     os.mkfifo(tmp_path / "in")
-    windows: list[int] = []
+    sizes: list[int] = []
 
-    def begin(lines: list[str]) -> Callable[[], str]:
-        windows.append(len(lines))
+    def translate(lines: list[str]) -> str:
+        sizes.append(len(lines))
         return upper(lines)
 
     def write() -> None:
@@ -248,45 +240,47 @@ def test_lines_that_trickle_in_are_answered_before_there_are_enough_of_them(
 
     writer = Thread(target=write)
     writer.start()
-    run(tmp_path / "in", tmp_path / "out", begin)
+    run_file(tmp_path / "in", tmp_path / "out", translate)
     writer.join()
-    assert sum(windows) == 20
-    assert len(windows) > 2
+    assert sum(sizes) == 20
+    assert len(sizes) > 2
 
 
-def test_reading_ahead_stops_at_so_much_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "WINDOW_CHARACTERS", 1_000)
+def test_read_ahead_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "BATCH_CHARACTERS", 1_000)
     (tmp_path / "in").write_text(("x" * 500 + "\n") * 50)
-    taken: list[int] = []
-    monkeypatch.setattr(stream, "read_lines", lambda *args, **more: counted(stream_lines(*args, **more), taken))
-    seen: list[int] = []
+    n_read = n_translated = most_ahead = 0
 
-    def begin(lines: list[str]) -> Callable[[], str]:
+    def counted(*args: Any, **settings: Any) -> Iterator[str]:
+        nonlocal n_read
+        for line in read_lines(*args, **settings):
+            n_read += 1
+            yield line
+
+    def translate(lines: list[str]) -> str:
+        nonlocal n_translated, most_ahead
         time.sleep(0.01)
-        seen.append(len(taken) - sum(seen_lines))
-        seen_lines.append(len(lines))
+        most_ahead = max(most_ahead, n_read - n_translated)
+        n_translated += len(lines)
         return upper(lines)
 
-    seen_lines: list[int] = []
-    Stream(Job(tmp_path / "in", tmp_path / "out"), resume=False, identity="x", max_characters=1_000).run(begin, Quiet())
-    assert sum(seen_lines) == 50
-    assert max(seen) <= 10  # a window, what waits, and the one that the reader has in its hand: 50 without a bound
+    monkeypatch.setattr(stream, "read_lines", counted)
+    pair = FilePair(tmp_path / "in", tmp_path / "out")
+    run(LineStream(pair, resume=False, identity="x", max_characters=1_000), translate)
+    assert n_translated == 50
+    assert most_ahead <= 10  # a batch, the queue and the line that the reader holds; 50 without a bound
 
 
-def counted(lines: Iterator[str], taken: list[int]) -> Iterator[str]:
-    for line in lines:
-        taken.append(1)
-        yield line
-
-
-@pytest.mark.parametrize(("name", "unpack"), [("out.gz", gzip.decompress), ("out.zst", zstandard.decompress)])
-def test_nothing_packed_is_still_a_packed_file(tmp_path: Path, name: str, unpack: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize(("name", "decompress"), [("out.gz", gzip.decompress), ("out.zst", zstandard.decompress)])
+def test_empty_compressed_output_is_a_valid_file(
+    tmp_path: Path, name: str, decompress: Callable[[bytes], bytes]
+) -> None:
     (tmp_path / "in").write_text("")
-    run(tmp_path / "in", tmp_path / name, upper)
-    assert unpack((tmp_path / name).read_bytes()) == b""
+    run_file(tmp_path / "in", tmp_path / name)
+    assert decompress((tmp_path / name).read_bytes()) == b""
 
 
-def test_a_destination_that_is_also_read_is_refused(tmp_path: Path) -> None:
+def test_destination_that_is_also_an_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "test.de").write_text("eins\n")
     with pytest.raises(UserError, match="is what is to be read, and would be written over"):
         check_destination(tmp_path / "test.de", [None, tmp_path / "." / "test.de"])

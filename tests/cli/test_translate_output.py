@@ -1,4 +1,4 @@
-"""What is said of the lines at the end, and what an output depends on."""
+"""The summary of a translation, and what `--resume` depends on."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from regard.cli.translate import output
-from regard.cli.translate.output import Audit, Form
+from regard.cli.translate.output import Audit, OutputFormat
 from regard.decoding.options import DecodingOptions
 from regard.translator import Translation, Translator
 
@@ -14,34 +14,38 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "model"
 LOOPING, FINE = Translation("ha ha", warnings=("loops",)), Translation("fine")
 
 
-def test_a_warning_names_its_file_and_the_line_within_it() -> None:
+def test_warning_names_file_and_line() -> None:
     audit = Audit(list_warnings=True)
-    audit.start("a.txt", 0)
-    for one in (FINE, LOOPING):
-        audit.see(one)
-    audit.start("b.txt", 5_000)  # so many were done before
-    audit.see(LOOPING)
+    audit.start_file("a.txt", 0)
+    for translation in (FINE, LOOPING):
+        audit.record(translation)
+    audit.start_file("b.txt", 5_000)  # lines that an earlier command translated
+    audit.record(LOOPING)
     assert audit.lines() == ["3 lines: 2 loops", "a.txt:2: loops: ha ha", "b.txt:5001: loops: ha ha"]
 
 
-def test_only_so_many_warnings_are_listed_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_MOST_LISTED", 2)
+def test_list_of_warnings_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "MAX_LISTED", 2)
     audit = Audit(list_warnings=True)
     for _ in range(5):
-        audit.see(LOOPING)
+        audit.record(LOOPING)
     assert len(audit.listed) == 2
-    assert audit.lines()[-2:] == ["standard input:2: loops: ha ha", "and 3 others"]
+    assert audit.lines()[-2:] == ["standard input:2: loops: ha ha", "and 3 more"]
 
 
-def test_another_engine_or_precision_is_another_output() -> None:
-    form = Form("text", DecodingOptions(), None, None)
+def test_identity_depends_on_engine_and_precision() -> None:
+    output_format = OutputFormat("text", DecodingOptions(), None, None)
 
-    def identity(**how: Any) -> str:
-        with Translator.load(GOLDEN, threads=1, **how) as translator:
-            return form.identity(translator)
+    def identity(**settings: Any) -> str:
+        with Translator.load(GOLDEN, threads=1, **settings) as translator:
+            return output_format.identity(translator)
 
     fast = {"engine": "ctranslate2"}
-    found = [identity(**fast), identity(**fast, precision="float32"), identity(engine="torch", precision="float32")]
-    assert len(set(found)) == 3
-    assert identity(**fast) == found[0]
-    assert identity(engine="torch") == found[2]  # torch has one precision
+    identities = [
+        identity(**fast),
+        identity(**fast, precision="float32"),
+        identity(engine="torch", precision="float32"),
+    ]
+    assert len(set(identities)) == 3
+    assert identity(**fast) == identities[0]
+    assert identity(engine="torch") == identities[2]  # torch has one precision

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,11 @@ from hypothesis import strategies as st
 
 from regard.artifact import describe
 from regard.decoding.options import DecodingOptions, Sampling
-from regard.engines.engine import EngineName, load_engine
+from regard.engines.engine import EngineName, PendingHypotheses, load_engine
 from regard.errors import ArtifactError, DataError, UserError
 from regard.serve import load_models
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
-from regard.translator import Translator
+from regard.translator import Translation, Translator
 
 from .conftest import write_model
 
@@ -24,132 +25,205 @@ LINES = ["the animal was too tired", "", "weil es zu müde war", "   ", "one two
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.text(max_size=40), max_size=6))
-def test_any_lines_in_the_same_number_out_and_blank_stays_blank(translator: Translator, lines: list[str]) -> None:
-    done = translator.translate(lines, options=GREEDY)
-    assert len(done) == len(lines)
-    for line, translation in zip(lines, done, strict=True):
+def test_one_translation_per_line_and_blank_stays_blank(translator: Translator, lines: list[str]) -> None:
+    translations = translator.translate(lines, options=GREEDY)
+    assert len(translations) == len(lines)
+    for line, translation in zip(lines, translations, strict=True):
         assert "\n" not in translation.text
         if not line.strip():
             assert translation.text == "" and translation.n_parts == 0
 
 
-def test_the_model_is_not_called_for_blank_lines(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    real = translator.engine.begin
+def test_model_is_not_called_for_blank_lines(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted: list[int] = []
+    real = translator.engine.submit
 
-    def count(sources, *rest, **more):  # type: ignore[no-untyped-def]
-        asked.extend(map(len, sources))
-        return real(sources, *rest, **more)
+    def count(sources, *args, **settings):  # type: ignore[no-untyped-def]
+        submitted.extend(map(len, sources))
+        return real(sources, *args, **settings)
 
-    monkeypatch.setattr(translator.engine, "begin", count)
+    monkeypatch.setattr(translator.engine, "submit", count)
     translator.translate(["", " \u2003\u00a0 ", "\t", "one two"], options=GREEDY)
-    assert len(asked) == 1
+    assert len(submitted) == 1
 
 
-def test_alone_equals_in_a_batch(translator: Translator) -> None:
+def test_translating_alone_equals_translating_in_a_batch(translator: Translator) -> None:
     together = translator.translate(LINES)
     alone = [translator.translate([line])[0] for line in LINES]
-    assert [one.text for one in together] == [one.text for one in alone]
+    assert texts(together) == texts(alone)
 
 
-def test_both_engines_say_the_same(model_path: Path) -> None:
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_translate_iter_equals_translate(translator: Translator, batch_size: int) -> None:
+    expected = translator.translate(LINES, options=GREEDY)
+    translations = list(translator.translate_iter(iter(LINES), options=GREEDY, batch_size=batch_size))
+    assert texts(translations) == texts(expected)
+    assert list(translator.translate_iter([])) == []
+
+
+def test_translate_iter_takes_prefix_and_details(translator: Translator) -> None:
+    lines = ["the animal was too tired", "one two"]
+    results = translator.translate_iter(lines, options=GREEDY, prefix="das Tier", details=True, batch_size=1)
+    for translation in results:
+        assert translation.text.startswith("das Tier") and translation.tokens
+
+
+def test_next_batch_is_submitted_before_a_result_is_awaited(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = record_engine(translator, monkeypatch)
+    for _ in translator.translate_iter(["one", "two", "three"], options=GREEDY, batch_size=1):
+        events.append("use")
+    assert events == ["submit", "submit", "wait", "use", "submit", "wait", "use", "wait", "use"]
+
+
+def test_empty_batch_flushes_pending_results(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = record_engine(translator, monkeypatch)
+
+    def batches() -> Iterator[list[str]]:
+        for batch in (["one"], [], ["two"], []):
+            events.append(f"read {batch}")
+            yield batch
+
+    for lines, translations in translator.translate_batches(batches(), options=GREEDY):
+        assert len(lines) == len(translations)
+        events.append(f"use {lines}")
+    assert events == [
+        *("read ['one']", "submit", "read []", "wait", "use ['one']"),
+        *("read ['two']", "submit", "read []", "wait", "use ['two']"),
+    ]
+
+
+def test_translate_iter_reads_at_most_two_batches_ahead(translator: Translator) -> None:
+    n_read = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal n_read
+        while True:
+            n_read += 1
+            yield "one two"
+
+    results = translator.translate_iter(endless(), options=GREEDY, batch_size=3)
+    for _ in range(4):
+        next(results)
+    assert n_read <= 9
+
+
+def record_engine(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The order in which batches are submitted to the engine and their results awaited."""
+    events: list[str] = []
+    submit = translator.engine.submit
+
+    def recorded(*args, **settings):  # type: ignore[no-untyped-def]
+        events.append("submit")
+        pending = submit(*args, **settings)
+        return PendingHypotheses(lambda: events.append("wait") or pending.result())  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(translator.engine, "submit", recorded)
+    return events
+
+
+def texts(translations: list[Translation]) -> list[str]:
+    return [translation.text for translation in translations]
+
+
+def test_both_engines_translate_alike(model_path: Path) -> None:
     fast, reference = (
         Translator.load(model_path, engine=name, precision="float32", threads=1) for name in ("ctranslate2", "torch")
     )
     for options in (DecodingOptions(), DecodingOptions(beam=1)):
-        said = [[one.text for one in each.translate(LINES, options=options)] for each in (fast, reference)]
-        assert said[0] == said[1]
+        assert texts(fast.translate(LINES, options=options)) == texts(reference.translate(LINES, options=options))
 
 
-def test_details_are_probabilities_and_partners(translator: Translator) -> None:
-    (found,) = translator.translate(["the animal was too tired"], options=GREEDY, details=True)
-    assert found.tokens and all(0 < token.probability <= 1 for token in found.tokens)
-    n_source, n_target = 5, len(found.text.split())
-    assert found.alignment
-    assert all(0 <= source < n_source and 0 <= target < n_target for source, target in found.alignment)
+def test_details_are_probabilities_and_word_pairs(translator: Translator) -> None:
+    (translation,) = translator.translate(["the animal was too tired"], options=GREEDY, details=True)
+    assert translation.tokens and all(0 < token.probability <= 1 for token in translation.tokens)
+    n_source, n_target = 5, len(translation.text.split())
+    assert translation.alignment
+    assert all(0 <= source < n_source and 0 <= target < n_target for source, target in translation.alignment)
 
 
 def test_alternatives_are_ranked(translator: Translator) -> None:
-    (found,) = translator.translate(["the animal was too tired"], options=DecodingOptions(beam=4, n_best=4))
-    scores = [found.score, *(one.score for one in found.alternatives)]
+    (best,) = translator.translate(["the animal was too tired"], options=DecodingOptions(beam=4, n_best=4))
+    scores = [best.score, *(alternative.score for alternative in best.alternatives)]
     assert len(scores) == 4 and scores == sorted(scores, reverse=True)
 
 
-def test_a_translation_begins_as_it_is_told(translator: Translator) -> None:
-    (found,) = translator.translate(["the animal was too tired"], prefixes=["das Tier"], options=GREEDY)
-    assert found.text.startswith("das Tier")
+def test_translation_starts_with_its_prefix(translator: Translator) -> None:
+    (translation,) = translator.translate(["the animal was too tired"], prefixes=["das Tier"], options=GREEDY)
+    assert translation.text.startswith("das Tier")
 
 
 def test_sampling_is_a_function_of_its_seed(translator: Translator) -> None:
     def draw(seed: int) -> list[str]:
         options = DecodingOptions(beam=1, sampling=Sampling(seed=seed), extra_length=4)
-        return [one.text for one in translator.translate(LINES, options=options)]
+        return texts(translator.translate(LINES, options=options))
 
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
 
 
-def test_a_long_line_is_split_at_its_sentences_and_joined(translator: Translator) -> None:
+def test_long_line_is_split_at_its_sentences_and_joined(translator: Translator) -> None:
     line = "the animal was too tired . it did not cross the street . " * 6
-    (found,) = translator.translate([line], options=GREEDY)
-    assert found.n_parts > 1
-    parts = translator.translate(["the animal was too tired ."], options=GREEDY)
-    assert found.text.startswith(parts[0].text)
+    (translation,) = translator.translate([line], options=GREEDY)
+    assert translation.n_parts > 1
+    (first_part,) = translator.translate(["the animal was too tired ."], options=GREEDY)
+    assert translation.text.startswith(first_part.text)
 
 
-def test_a_megabyte_on_one_line_comes_out_as_one_line(translator: Translator) -> None:
+def test_megabyte_on_one_line_stays_on_one_line(translator: Translator) -> None:
     line = "x" * 2_000 + " one two three four five six seven eight nine ten ." * 20_500
     assert len(line) > 1_000_000
-    (found,) = translator.translate([line], options=DecodingOptions(beam=1, extra_length=0))
-    assert found.n_parts > 20_000 and "\n" not in found.text
+    (translation,) = translator.translate([line], options=DecodingOptions(beam=1, extra_length=0))
+    assert translation.n_parts > 20_000 and "\n" not in translation.text
 
 
-def test_scoring_its_own_output_gives_its_probability(translator: Translator) -> None:
+def test_score_of_own_output_equals_its_log_probabilities(translator: Translator) -> None:
     sources = [translator.described.tokenizers.source.encode(line) for line in LINES if line.strip()]
-    found = [some[0] for some in translator.engine.translate(sources, GREEDY, with_attention=True)]
-    scored = translator.engine.score(sources, [one.ids for one in found])
-    for one, forced in zip(found, scored, strict=True):
-        n_known = min(len(one.log_probs), len(forced.log_probs))  # cut at the limit, it has no end symbol
-        assert n_known >= len(one.ids) > 0
-        assert forced.log_probs[:n_known] == pytest.approx(one.log_probs[:n_known], abs=1e-3)
+    hypotheses = [ranked[0] for ranked in translator.engine.translate(sources, GREEDY, with_attention=True)]
+    scored = translator.engine.score(sources, [hypothesis.ids for hypothesis in hypotheses])
+    for hypothesis, forced in zip(hypotheses, scored, strict=True):
+        n_known = min(len(hypothesis.log_probs), len(forced.log_probs))  # cut at the limit, it has no end symbol
+        assert n_known >= len(hypothesis.ids) > 0
+        assert forced.log_probs[:n_known] == pytest.approx(hypothesis.log_probs[:n_known], abs=1e-3)
 
 
 def test_threads_can_share_a_translator(translator: Translator) -> None:
-    expected = [one.text for one in translator.translate(LINES, options=GREEDY)]
+    expected = texts(translator.translate(LINES, options=GREEDY))
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: [one.text for one in translator.translate(LINES, options=GREEDY)], range(8)))
-    assert all(one == expected for one in found)
+        outputs = list(pool.map(lambda _: texts(translator.translate(LINES, options=GREEDY)), range(8)))
+    assert all(output == expected for output in outputs)
 
 
-def test_an_unknown_language_is_refused_in_words(translator: Translator) -> None:
+def test_unknown_target_language_is_a_user_error(translator: Translator) -> None:
     with pytest.raises(UserError, match="no target language"):
         translator.translate(["one"], target="xx")
 
 
-def test_a_directory_without_a_model_is_refused(tmp_path: Path) -> None:
+def test_directory_without_a_model_is_an_artifact_error(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="there is no model"):
         Translator.load(tmp_path)
 
 
-def test_the_fast_engine_loads_no_torch(model_path: Path) -> None:
+def test_ctranslate2_engine_imports_no_torch(model_path: Path) -> None:
     code = (
         "import sys; from regard.translator import Translator;"
         f"t = Translator.load({str(model_path)!r}); t.translate(['one two'], details=True);"
         "print(t.engine.name, 'torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["ctranslate2", "False"]
+    process = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert process.stdout.split() == ["ctranslate2", "False"]
 
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "torch"])
-def test_a_line_longer_than_the_learned_positions_is_split(tmp_path: Path, engine: EngineName) -> None:
+def test_line_longer_than_the_learned_positions_is_split(tmp_path: Path, engine: EngineName) -> None:
     write_model(tmp_path / "model", max_length=256, positions="learned", max_positions=16)
     with Translator.load(tmp_path / "model", engine=engine, precision="float32", threads=1) as translator:
-        (found,) = translator.translate(["the animal was too tired " * 8], options=GREEDY)
-    assert found.n_parts > 1
+        (translation,) = translator.translate(["the animal was too tired " * 8], options=GREEDY)
+    assert translation.n_parts > 1
 
 
-def test_a_model_with_several_languages_wants_to_know_which(tmp_path: Path) -> None:
+def test_model_with_several_target_languages_requires_one(tmp_path: Path) -> None:
     with Translator.load(write_model(tmp_path / "model", tags=("de", "ko")), threads=1) as translator:
         with pytest.raises(UserError, match="this model translates into de, ko; hint: say which: --target de"):
             translator.translate(["one two"])
@@ -160,31 +234,31 @@ def test_a_model_with_several_languages_wants_to_know_which(tmp_path: Path) -> N
         assert translator.translate(["one two"]) == translator.translate(["one two"], target="de")
 
 
-def test_a_model_with_several_languages_can_be_served(tmp_path: Path) -> None:
+def test_model_with_several_target_languages_can_be_served(tmp_path: Path) -> None:
     (served,) = load_models([write_model(tmp_path / "model", tags=("de", "ko"))], n_engines=1)
     assert served.ready
     assert (served.targets, served.tag_of(None), served.tag_of("ko")) == (("de", "ko"), "de", "ko")
 
 
-def test_learned_positions_that_are_used_up_can_still_be_looked_at(tmp_path: Path) -> None:
-    """A random model hardly ever ends: its translations are as long as its positions allow."""
+def test_details_of_a_translation_that_uses_all_learned_positions(tmp_path: Path) -> None:
+    """A random model rarely ends a sentence: its translations are as long as its positions allow."""
     write_model(tmp_path / "model", max_length=15, positions="learned", max_positions=16)
     with Translator.load(tmp_path / "model", engine="torch", threads=1) as translator:
-        endless = DecodingOptions(beam=1, extra_length=50, banned=(0, 2, 3))  # only words, and no end
-        (done,) = translator.translate(["one two three"], options=endless, details=True)
-        assert done.alignment
-        for asked in (
+        options = DecodingOptions(beam=1, extra_length=50, banned=(0, 2, 3))  # only words, and no end
+        (translation,) = translator.translate(["one two three"], options=options, details=True)
+        assert translation.alignment
+        for call in (
             lambda: translator.translate(["one"], options=GREEDY, prefixes=["one two three four five six " * 5]),
             lambda: translator.score(["one"], ["one two three four five six " * 5]),
         ):
             with pytest.raises(DataError, match=r"symbols is longer than the 16 positions .*; hint: split it"):
-                asked()
+                call()
 
 
-def test_a_tokenizer_that_does_not_fit_the_converted_weights_is_refused(tmp_path: Path) -> None:
-    one = write_model(tmp_path / "one")
-    other = Tokenizer(train_tokenizer(["one two three"] * 5, size=300)).to_bytes()
+def test_tokenizer_that_does_not_fit_the_converted_weights_is_refused(tmp_path: Path) -> None:
+    directory = write_model(tmp_path / "model")
+    small = Tokenizer(train_tokenizer(["one two three"] * 5, size=300)).to_bytes()
     with pytest.raises(ArtifactError, match=r"symbols, and the tokenizers beside it"):
-        described = describe(one)
-        small = TokenizerPair(Tokenizer(other), Tokenizer(other))
-        load_engine(replace(described, tokenizers=small), "auto", "float32", 1)
+        described = describe(directory)
+        pair = TokenizerPair(Tokenizer(small), Tokenizer(small))
+        load_engine(replace(described, tokenizers=pair), "auto", "float32", 1)

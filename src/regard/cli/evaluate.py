@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.evaluate import Scores, TestSet
 
 _TOKENIZED_SHARE = 0.5
-_WINDOW_LINES = 500  # sorted and translated together; the bar moves in between
+_BATCH_LINES = 500  # small, so that the progress bar moves
 _INVISIBLE = ("Cc", "Zl", "Zp")
 
 EngineName = Literal["auto", "ctranslate2", "torch"]
@@ -106,19 +106,18 @@ def _translate(
 ) -> list[str]:
     if test_set.sources is None:
         raise UserError(f"{path} is a model: it needs something to translate", hint="give --source FILE")
-    from regard.cli.translate.progress import line_bar
+    from regard.cli.translate.stream import line_progress
     from regard.translator import Translator
 
     sources, outputs = test_set.sources, []
     sys.stderr.write(f"translating {len(sources):,} lines with {path}\n")
-    with Translator.load(path, engine=engine) as translator, line_bar(len(sources)) as show:
-        usual = translator.options
-        penalty = usual.length_penalty if length_penalty is None else length_penalty
-        options = replace(usual, beam=beam, length_penalty=penalty)
-        for start in range(0, len(sources), _WINDOW_LINES):
-            window = sources[start : start + _WINDOW_LINES]
-            outputs += [one.text for one in translator.translate(window, options=options, target=target)]
-            show(len(window))
+    with Translator.load(path, engine=engine) as translator, line_progress(len(sources)) as advance:
+        defaults = translator.options
+        penalty = defaults.length_penalty if length_penalty is None else length_penalty
+        options = replace(defaults, beam=beam, length_penalty=penalty)
+        for translation in translator.translate_iter(sources, options=options, target=target, batch_size=_BATCH_LINES):
+            outputs.append(translation.text)
+            advance(1)
     return outputs
 
 

@@ -18,6 +18,16 @@ Ids = Sequence[int]
 NBestLists = list[list[Hypothesis]]  # for each source its hypotheses, best first
 
 
+class PendingHypotheses:
+    """The hypotheses that an engine is computing. Like a future: `result()` waits for them."""
+
+    def __init__(self, wait: Callable[[], NBestLists]) -> None:
+        self._wait = wait
+
+    def result(self) -> NBestLists:
+        return self._wait()
+
+
 class Engine(Protocol):
     """Ids in, ids out. Thread-safe. Order, batches and finished sentences leaving are the engine's own business."""
 
@@ -37,17 +47,14 @@ class Engine(Protocol):
         """
         ...
 
-    def begin(
+    def submit(
         self,
         sources: Sequence[Ids],
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> Callable[[], NBestLists]:
-        """As `translate`, but an engine with threads of its own goes to work and returns at once.
-
-        What is returned waits for the end of it and gives what was found.
-        """
+    ) -> PendingHypotheses:
+        """Like `translate`, but returns at once: an engine with its own threads computes in the background."""
         ...
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:

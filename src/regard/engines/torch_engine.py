@@ -26,7 +26,7 @@ from regard.decoding import (
     score,
 )
 from regard.engines.alignment_head import alignment_head
-from regard.engines.engine import Ids, NBestLists
+from regard.engines.engine import Ids, NBestLists, PendingHypotheses
 from regard.errors import DataError, RecipeError
 from regard.nn import Trace
 
@@ -100,15 +100,15 @@ class TorchEngine:
 
         return self._in_batches(sources, run, n_rows)
 
-    def begin(
+    def submit(
         self,
         sources: Sequence[Ids],
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> Callable[[], NBestLists]:
-        """torch computes in the thread that asks: nothing begins before the answer is waited for."""
-        return partial(self.translate, sources, options, prefixes, with_attention)
+    ) -> PendingHypotheses:
+        """torch computes in the calling thread, so the work is done by `result()`."""
+        return PendingHypotheses(partial(self.translate, sources, options, prefixes, with_attention))
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
         """The given targets as hypotheses: forced decoding, ranked by the default length penalty."""

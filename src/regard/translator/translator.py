@@ -1,42 +1,56 @@
-"""Text → text, over an engine. Raw lines in, raw lines out; line i of the output is line i of the input."""
+"""Text → text, over an engine. Line i of the output is the translation of line i of the input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from regard.artifact import Description, describe, max_length, search_options
 from regard.decoding.options import DecodingOptions, Hypothesis
-from regard.engines.engine import Engine, EngineName, Precision, load_engine
+from regard.engines.engine import Engine, EngineName, PendingHypotheses, Precision, load_engine
 from regard.text import normalise
 from regard.text.sentences import Part, split_long
 from regard.text.tokenizer import Tokenizer
 from regard.translator.details import Token, align_words, tokens_of, warnings_of
 
+BATCH_LINES = 5_000  # sorted by length and translated together
+BATCH_CHARACTERS = 2_000_000
+DETAILED_BATCH_CHARACTERS = 100_000  # attention is kept for every token: memory grows with the square of the length
+
 
 @dataclass(frozen=True)
 class Translation:
-    """One line, translated. `tokens` and `alignment` are there when details were asked for."""
+    """The translation of one line. `tokens` and `alignment` are filled in with `details=True`."""
 
     text: str
-    score: float = 0.0  # length-normalised log-probability: what hypotheses are ranked by
-    tokens: tuple[Token, ...] = ()  # the translation's sub-words, each with its probability
+    score: float = 0.0  # log-probability, normalised by length: hypotheses are ranked by it
+    tokens: tuple[Token, ...] = ()  # the sub-words of the translation, each with its probability
     alignment: tuple[tuple[int, int], ...] = ()  # (source word, target word), both counted from 0
-    alternatives: tuple[Translation, ...] = ()  # the next best ones
-    n_parts: int = 1  # into how many the line was split; 0 for a blank line
+    alternatives: tuple[Translation, ...] = ()  # the next best translations
+    n_parts: int = 1  # how many parts the line was split into; 0 for a blank line
     warnings: tuple[str, ...] = ()  # signs of a hallucination: "loops", "copies", "short", "long"
 
 
 @dataclass(frozen=True)
-class _Line:
-    """A line on its way through the engine: its parts, and where they stand among all parts."""
+class _SourceLine:
+    """A line split into parts; `first` is the index of its first part among the parts of its batch."""
 
-    source: str
+    text: str
     parts: tuple[Part, ...]
     first: int
+
+
+@dataclass(frozen=True)
+class _SubmittedBatch:
+    """Lines that the engine is translating."""
+
+    lines: list[_SourceLine]
+    sources: list[list[int]]  # the ids of every part
+    hypotheses: PendingHypotheses
+    details: bool
 
 
 class Translator:
@@ -46,7 +60,7 @@ class Translator:
         self.described = described
         self.engine = engine
         self.precision = precision  # that the engine computes in
-        self.options = search_options(described.facts)  # unless others are asked for
+        self.options = search_options(described.facts)  # the default search options
         self._max_length = max_length(described.facts, described.model)
 
     @classmethod
@@ -58,13 +72,13 @@ class Translator:
         precision: Precision = "int8",
         threads: int | None = None,
     ) -> Self:
-        """The model of a run, or of a model directory. `auto` takes CTranslate2 where the model allows it.
+        """Load the model from a run or a model directory. `auto` uses CTranslate2 if the model supports it, else torch.
 
-        `precision` is CTranslate2's; torch always computes in float32.
+        `precision` applies to CTranslate2; torch always computes in float32.
         """
         described = describe(path)
-        computes = load_engine(described, engine, precision, threads)
-        return cls(described, computes, "float32" if computes.name == "torch" else precision)
+        loaded_engine = load_engine(described, engine, precision, threads)
+        return cls(described, loaded_engine, "float32" if loaded_engine.name == "torch" else precision)
 
     def translate(
         self,
@@ -75,46 +89,64 @@ class Translator:
         target: str | None = None,
         details: bool = False,
     ) -> list[Translation]:
-        """One translation a line; a blank line stays blank, and the model never sees it.
+        """Translate lines, one translation per line. A blank line stays blank and is not passed to the model.
 
-        `prefixes` are what the translations must begin with; `target` is the language, where the model has several.
+        The translation of line i starts with `prefixes[i]`. `target` is the target language, for a model with several.
         """
-        return self.begin(lines, options=options, prefixes=prefixes, target=target, details=details)()
+        return self._collect(self._submit(lines, options, prefixes, target, details))
 
-    def begin(
+    def translate_iter(
         self,
-        lines: Sequence[str],
+        lines: Iterable[str],
         *,
         options: DecodingOptions | None = None,
-        prefixes: Sequence[str] | None = None,
+        prefix: str | None = None,
         target: str | None = None,
         details: bool = False,
-    ) -> Callable[[], list[Translation]]:
-        """As `translate`, but gives the engine its work and returns; call what is returned for the translations.
+        batch_size: int = BATCH_LINES,
+    ) -> Iterator[Translation]:
+        """Translate any number of lines in bounded memory; yields one translation per line, in order.
 
-        Whoever has many lines begins the next ones before asking for the last ones: the engine is never idle.
+        Up to `batch_size` lines are translated together, and the next batch is computed while you use the last one.
+        Every translation starts with `prefix`.
         """
-        if prefixes is not None and len(prefixes) != len(lines):
-            raise ValueError(f"{len(prefixes)} prefixes for {len(lines)} lines")
-        waiting, sources, forced = self._parts(lines, prefixes, self._source.tag_for(target))
-        found = self.engine.begin(
-            sources, options or self.options, forced if prefixes is not None else None, with_attention=details
-        )
+        batches = _batches(lines, batch_size, DETAILED_BATCH_CHARACTERS if details else BATCH_CHARACTERS)
+        results = self.translate_batches(batches, options=options, prefix=prefix, target=target, details=details)
+        for _, translations in results:
+            yield from translations
 
-        def joined() -> list[Translation]:
-            hypotheses = found()
-            return [self._joined(line, sources, hypotheses, details) for line in waiting]
+    def translate_batches(
+        self,
+        batches: Iterable[list[str]],
+        *,
+        options: DecodingOptions | None = None,
+        prefix: str | None = None,
+        target: str | None = None,
+        details: bool = False,
+    ) -> Iterator[tuple[list[str], list[Translation]]]:
+        """Like `translate_iter`, but yields each batch of lines with its translations.
 
-        return joined
+        The engine gets the next batch before the result of the last one is awaited. An empty batch yields nothing, but
+        flushes: the results of all batches before it are yielded before another batch is requested.
+        """
+        pending: tuple[list[str], _SubmittedBatch] | None = None
+        for lines in batches:
+            prefixes = [prefix] * len(lines) if prefix is not None else None
+            submitted = (lines, self._submit(lines, options, prefixes, target, details)) if lines else None
+            if pending is not None:
+                yield pending[0], self._collect(pending[1])
+            pending = submitted
+        if pending is not None:
+            yield pending[0], self._collect(pending[1])
 
     def score(self, lines: Sequence[str], translations: Sequence[str], *, target: str | None = None) -> list[float]:
-        """log p(translation | line) of given pairs, by forced decoding."""
+        """log p(translation | line) for each given pair, by forced decoding."""
         sources = self._source.encode_many(lines, tag=self._source.tag_for(target))
-        found = self.engine.score(sources, self._target.encode_many(translations))
-        return [sum(hypothesis.log_probs) for hypothesis in found]
+        hypotheses = self.engine.score(sources, self._target.encode_many(translations))
+        return [sum(hypothesis.log_probs) for hypothesis in hypotheses]
 
     def close(self) -> None:
-        """Give back threads and memory."""
+        """Release threads and memory."""
         self.engine.close()
 
     def __enter__(self) -> Self:
@@ -133,73 +165,107 @@ class Translator:
     def _target(self) -> Tokenizer:
         return self.described.tokenizers.target
 
-    def _parts(
-        self, lines: Sequence[str], prefixes: Sequence[str] | None, target: str | None
-    ) -> tuple[list[_Line], list[list[int]], list[list[int]]]:
-        """Every line's parts as ids, all in one list for the engine, and what each must begin with."""
-        clean = [normalise(line) for line in lines]
-        encoded = self._source.encode_many(clean, tag=target)
-        waiting: list[_Line] = []
+    def _submit(
+        self,
+        lines: Sequence[str],
+        options: DecodingOptions | None,
+        prefixes: Sequence[str] | None,
+        target: str | None,
+        details: bool,
+    ) -> _SubmittedBatch:
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise ValueError(f"{len(prefixes)} prefixes for {len(lines)} lines")
+        source_lines, sources, part_prefixes = self._encode(lines, prefixes, self._source.tag_for(target))
+        hypotheses = self.engine.submit(
+            sources, options or self.options, part_prefixes if prefixes is not None else None, with_attention=details
+        )
+        return _SubmittedBatch(source_lines, sources, hypotheses, details)
+
+    def _collect(self, batch: _SubmittedBatch) -> list[Translation]:
+        """Wait for the engine, and join the parts of each line."""
+        hypotheses = batch.hypotheses.result()
+        return [self._join_parts(line, batch.sources, hypotheses, batch.details) for line in batch.lines]
+
+    def _encode(
+        self, lines: Sequence[str], prefixes: Sequence[str] | None, tag: str | None
+    ) -> tuple[list[_SourceLine], list[list[int]], list[list[int]]]:
+        """Lines split into parts, the ids of all parts, and the ids that the translation of each part starts with."""
+        texts = [normalise(line) for line in lines]
+        encoded = self._source.encode_many(texts, tag=tag)
+        source_lines: list[_SourceLine] = []
         sources: list[list[int]] = []
-        forced: list[list[int]] = []
-        for number, (line, ids) in enumerate(zip(clean, encoded, strict=True)):
-            parts: tuple[Part, ...] = (Part(line, ""),) if line else ()
+        part_prefixes: list[list[int]] = []
+        for number, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
+            parts: tuple[Part, ...] = (Part(text, ""),) if text else ()
             if len(ids) > self._max_length:
-                parts = tuple(split_long(line, self._max_length - 1, lambda text: len(self._source.encode(text))))
-            waiting.append(_Line(line, parts, len(sources)))
+                parts = tuple(split_long(text, self._max_length - 1, lambda part: len(self._source.encode(part))))
+            source_lines.append(_SourceLine(text, parts, len(sources)))
             if len(parts) == 1:
                 sources.append(ids)
             else:
-                sources += self._source.encode_many([part.text for part in parts], tag=target)
-            first = self._target.encode(prefixes[number]) if prefixes is not None else []
-            forced += [first if place == 0 else [] for place in range(len(parts))]
-        return waiting, sources, forced
+                sources += self._source.encode_many([part.text for part in parts], tag=tag)
+            prefix_ids = self._target.encode(prefixes[number]) if prefixes is not None else []
+            part_prefixes += [prefix_ids if index == 0 else [] for index in range(len(parts))]
+        return source_lines, sources, part_prefixes
 
-    def _joined(
-        self, line: _Line, sources: list[list[int]], found: list[list[Hypothesis]], details: bool
+    def _join_parts(
+        self, line: _SourceLine, sources: list[list[int]], hypotheses: list[list[Hypothesis]], details: bool
     ) -> Translation:
-        """The line's translation from those of its parts."""
+        """The translation of a line from the hypotheses of its parts."""
         if not line.parts:
             return Translation("", n_parts=0)
         if len(line.parts) == 1:
-            ranked = [self._one(line.source, sources[line.first], one, details) for one in found[line.first]]
-            best = ranked[0]
-            return Translation(best.text, best.score, best.tokens, best.alignment, tuple(ranked[1:]), 1, best.warnings)
-        places = range(line.first, line.first + len(line.parts))
-        done = [
-            self._one(part.text, sources[place], found[place][0], details)
-            for part, place in zip(line.parts, places, strict=True)
+            source = sources[line.first]
+            best, *others = [self._decode(line.text, source, ranked, details) for ranked in hypotheses[line.first]]
+            return replace(best, alternatives=tuple(others)) if others else best
+        indices = range(line.first, line.first + len(line.parts))
+        translations = [
+            self._decode(part.text, sources[index], hypotheses[index][0], details)
+            for part, index in zip(line.parts, indices, strict=True)
         ]
-        text = "".join(one.text + _gap(part, one.text) for part, one in zip(line.parts, done, strict=True)).strip()
+        pairs = list(zip(line.parts, translations, strict=True))
         return Translation(
-            text,
-            score=sum(one.score for one in done),
-            tokens=tuple(token for one in done for token in one.tokens),
-            alignment=_shifted(line.parts, done),
-            n_parts=len(done),
-            warnings=tuple(sorted({warning for one in done for warning in one.warnings})),
+            text="".join(translation.text + _gap(part, translation.text) for part, translation in pairs).strip(),
+            score=sum(translation.score for translation in translations),
+            tokens=tuple(token for translation in translations for token in translation.tokens),
+            alignment=_line_alignment(pairs),
+            n_parts=len(translations),
+            warnings=tuple(sorted({warning for translation in translations for warning in translation.warnings})),
         )
 
-    def _one(self, source: str, source_ids: list[int], found: Hypothesis, details: bool) -> Translation:
-        text = self._target.decode(found.ids)
-        tokens = tokens_of(self._target, found) if details else ()
-        alignment = align_words(self._source, self._target, source_ids, found) if details else ()
-        return Translation(
-            text, found.score, tokens, alignment, warnings=warnings_of(source, text, source_ids, found.ids)
-        )
+    def _decode(self, source: str, source_ids: list[int], hypothesis: Hypothesis, details: bool) -> Translation:
+        text = self._target.decode(hypothesis.ids)
+        tokens = tokens_of(self._target, hypothesis) if details else ()
+        alignment = align_words(self._source, self._target, source_ids, hypothesis) if details else ()
+        warnings = warnings_of(source, text, source_ids, hypothesis.ids)
+        return Translation(text, hypothesis.score, tokens, alignment, warnings=warnings)
 
 
-def _gap(part: Part, translated: str) -> str:
-    """What stands between two translated parts: a space, unless neither side of the translation uses them."""
-    return "" if not part.gap and translated[-1:] in "。！？，；：、" else " "
+def _batches(lines: Iterable[str], max_lines: int, max_characters: int) -> Iterator[list[str]]:
+    """Consecutive lines, until there are `max_lines` or more than `max_characters` of text."""
+    batch: list[str] = []
+    n_characters = 0
+    for line in lines:
+        batch.append(line)
+        n_characters += len(line)
+        if len(batch) >= max_lines or n_characters > max_characters:
+            yield batch
+            batch, n_characters = [], 0
+    if batch:
+        yield batch
 
 
-def _shifted(parts: Sequence[Part], done: Sequence[Translation]) -> tuple[tuple[int, int], ...]:
-    """Word numbers within the parts → within the line."""
-    pairs: list[tuple[int, int]] = []
+def _gap(part: Part, translation: str) -> str:
+    """The text between two translated parts: a space, except in scripts that put none after a sentence."""
+    return "" if not part.gap and translation[-1:] in "。！？，；：、" else " "
+
+
+def _line_alignment(pairs: Sequence[tuple[Part, Translation]]) -> tuple[tuple[int, int], ...]:
+    """The alignments of all parts, with word indices counted from the start of the line."""
+    alignment: list[tuple[int, int]] = []
     n_source = n_target = 0
-    for part, one in zip(parts, done, strict=True):
-        pairs += [(n_source + source, n_target + target) for source, target in one.alignment]
+    for part, translation in pairs:
+        alignment += [(n_source + source, n_target + target) for source, target in translation.alignment]
         n_source += len(part.text.split())
-        n_target += len(one.text.split())
-    return tuple(pairs)
+        n_target += len(translation.text.split())
+    return tuple(alignment)

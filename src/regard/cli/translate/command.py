@@ -3,12 +3,17 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from regard.cli.evaluate import Beam, Engine, LengthPenalty, Target
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.cli.translate.output import Audit, OutputFormat
+    from regard.cli.translate.stream import LineStream
+    from regard.translator import Translator
 
 
 def translate(
@@ -40,36 +45,58 @@ def translate(
 ) -> None:
     """Translate lines. A blank line stays blank; a long one is split at its sentence ends and joined again."""
     if nbest > 1 and form == "text":
-        raise UserError("--nbest needs --format tsv or jsonl", hint="text has one line for each line")
+        raise UserError("--nbest needs --format tsv or jsonl", hint="text has one translation per line")
     if nbest > beam and sample is None:
         raise UserError(f"--nbest {nbest} needs a beam of at least {nbest}", hint=f"add --beam {nbest}")
     if resume and out is None:
-        raise UserError("--resume needs --out FILE", hint="what went to standard output can not be taken up again")
-    from regard.cli.translate.output import Audit, Form
-    from regard.cli.translate.stream import DETAILED_CHARACTERS, WINDOW_CHARACTERS, Job, Stream, jobs_of
+        raise UserError("--resume needs --out FILE", hint="output to a pipe cannot be resumed")
+    from regard.cli.translate.output import Audit, OutputFormat
+    from regard.cli.translate.stream import LineStream, file_pairs
     from regard.decoding.options import Sampling
     from regard.translator import Translator
+    from regard.translator.translator import BATCH_CHARACTERS, DETAILED_BATCH_CHARACTERS
 
-    jobs: list[Job] = jobs_of(files or [], out)
+    pairs = file_pairs(files or [], out)
     sampling = Sampling(temperature=sample, seed=seed) if sample is not None else None
     audit = Audit(list_warnings=warnings)
     with Translator.load(run, engine=engine, precision=precision, threads=threads) as translator:
-        usual = translator.options
+        defaults = translator.options
         options = replace(
-            usual,
+            defaults,
             beam=1 if sampling is not None else beam,
-            length_penalty=usual.length_penalty if length_penalty is None else length_penalty,
+            length_penalty=defaults.length_penalty if length_penalty is None else length_penalty,
             n_best=nbest,
             sampling=sampling,
         )
-        shape = Form(form, options, prefix, target)
-        bound = DETAILED_CHARACTERS if form == "jsonl" else WINDOW_CHARACTERS
-        identity, keep = shape.identity(translator), len(jobs) > 1
-        streams = [Stream(job, resume=resume, identity=identity, max_characters=bound, keep=keep) for job in jobs]
+        output = OutputFormat(form, options, prefix, target)
+        limit = DETAILED_BATCH_CHARACTERS if output.needs_details else BATCH_CHARACTERS
+        identity, several = output.identity(translator), len(pairs) > 1
+        streams = [
+            LineStream(pair, resume=resume, identity=identity, max_characters=limit, keep_state=several)
+            for pair in pairs
+        ]
         for stream in streams:
-            if not stream.done:
-                stream.run(lambda lines: shape.begin(translator, lines, audit), audit)
+            if not stream.finished:
+                _translate_stream(translator, stream, output, audit)
         for stream in streams:
-            stream.forget()
+            stream.remove_state()
     for line in audit.lines():
         sys.stderr.write(line + "\n")
+
+
+def _translate_stream(translator: "Translator", stream: "LineStream", output: "OutputFormat", audit: "Audit") -> None:
+    """Translate one input; the engine translates the next batch while this one is written."""
+    audit.start_file(stream.name, stream.n_written)
+    results = translator.translate_batches(
+        stream.batches(),
+        options=output.options,
+        prefix=output.prefix,
+        target=output.target,
+        details=output.needs_details,
+    )
+    with stream.writer() as write:
+        for lines, translations in results:
+            for translation in translations:
+                audit.record(translation)
+            write("".join(map(output.format, lines, translations)), len(lines))
+    audit.end_file(stream.read_notes)

@@ -1,4 +1,4 @@
-"""Where translations go: standard output, or a file that appears when it is whole."""
+"""Where translations are written: standard output, or a file that appears when it is complete."""
 
 import errno
 import gzip
@@ -16,10 +16,10 @@ from regard.errors import UserError
 
 
 class Sink(Protocol):
-    """Where output goes; `n_lines` are there already, or it is `done`."""
+    """An output. `n_lines` have been written already; `finished` if an earlier command completed it."""
 
     n_lines: int
-    done: bool
+    finished: bool
 
     def __enter__(self) -> "Sink": ...
 
@@ -29,18 +29,18 @@ class Sink(Protocol):
 
     def finish(self) -> None: ...
 
-    def forget(self) -> None: ...
+    def remove_state(self) -> None: ...
 
 
-class Pipe:
-    """Standard output, each window at once."""
+class StandardOutput:
+    """Standard output, flushed after each batch."""
 
     n_lines = 0
-    done = False
+    finished = False
 
-    def __enter__(self) -> "Pipe":
+    def __enter__(self) -> "StandardOutput":
         if sys.stdout is None:
-            raise UserError("standard output is closed", hint="give --out FILE")
+            raise UserError("standard output is closed", hint="use --out FILE")
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -52,48 +52,48 @@ class Pipe:
         except BrokenPipeError:
             raise
         except OSError as error:
-            with suppress(OSError):  # else Python tries to flush once more at its end, and complains
+            with suppress(OSError):  # or Python flushes again at exit, and prints a second error
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise UserError(f"can not write to standard output: {(error.strerror or str(error)).lower()}") from error
+            raise UserError(f"cannot write to standard output: {(error.strerror or str(error)).lower()}") from error
 
     def finish(self) -> None: ...
 
-    def forget(self) -> None: ...
+    def remove_state(self) -> None: ...
 
 
-class File:
-    """A file that appears when it is complete. Until then `.NAME.part`, and how far it is in `.NAME.part.json`."""
+class ResumableFile:
+    """A file that appears when it is complete. Until then it is `.NAME.part`, with its state in `.NAME.part.json`."""
 
-    def __init__(self, out: Path, resume: bool, identity: str, keep: bool) -> None:
-        self._out, self._identity, self._keep = out, identity, keep
-        self.done = False
+    def __init__(self, out: Path, resume: bool, identity: str, keep_state: bool) -> None:
+        self._out, self._identity, self._keep_state = out, identity, keep_state
+        self.finished = False
         self._part = out.with_name(f".{out.name}.part")
         self._state = out.with_name(f".{out.name}.part.json")
-        self.n_lines, self._n_bytes = self._found() if resume else (0, 0)
+        self.n_lines, self._n_bytes = self._read_state() if resume else (0, 0)
         self._file: BinaryIO | None = None
 
-    def _found(self) -> tuple[int, int]:
-        """Lines and bytes to go on behind; none where the part is not there, or not whole."""
+    def _read_state(self) -> tuple[int, int]:
+        """The number of lines and bytes already written; zero if the partial file is missing or too short."""
         try:
             state = json.loads(self._state.read_text(encoding="utf-8"))
             identity, n_lines, n_bytes = state["identity"], int(state["n_lines"]), int(state["n_bytes"])
-            done = state.get("done") is True and self._out.stat().st_size == n_bytes
-            if not done and self._part.stat().st_size < n_bytes:
+            finished = state.get("done") is True and self._out.stat().st_size == n_bytes
+            if not finished and self._part.stat().st_size < n_bytes:
                 return 0, 0
         except (OSError, ValueError, KeyError, TypeError):
             return 0, 0
         if identity != self._identity:
             raise UserError(
-                f"{self._part} is of another input, model or option",
-                hint="translate without --resume to start anew",
+                f"{self._part} was written from another input, or with another model or other options",
+                hint="start again without --resume",
             )
-        self.done = done
+        self.finished = finished
         return n_lines, n_bytes
 
-    def __enter__(self) -> "File":
+    def __enter__(self) -> "ResumableFile":
         try:
             if not self._n_bytes:
-                self._state.unlink(missing_ok=True)  # what it says is of an older part
+                self._state.unlink(missing_ok=True)  # it belongs to an older partial file
             self._file = self._part.open("r+b" if self._part.exists() else "w+b")
             self._file.truncate(self._n_bytes)
             self._file.seek(self._n_bytes)
@@ -109,45 +109,49 @@ class File:
     def write(self, data: bytes, n_lines: int) -> None:
         assert self._file is not None
         try:
-            self._n_bytes += self._file.write(_packed(data, self._out))
+            self._n_bytes += self._file.write(_compress(data, self._out.suffix))
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
             raise self._failed(error) from error
         self.n_lines += n_lines
-        self._remember(done=False)
+        self._write_state(finished=False)
 
     def finish(self) -> None:
         assert self._file is not None
         if not self._n_bytes:
-            self.write(b"", 0)  # of a compressed file nothing is something, too
+            self.write(b"", 0)  # an empty compressed file is not empty
         try:
             self._file.close()
             self._part.replace(self._out)
         except OSError as error:
             raise self._failed(error) from error
-        if self._keep:
-            self._remember(done=True)
+        if self._keep_state:
+            self._write_state(finished=True)
         else:
-            self.forget()
+            self.remove_state()
 
-    def forget(self) -> None:
+    def remove_state(self) -> None:
         with suppress(OSError):
             self._state.unlink(missing_ok=True)
 
-    def _remember(self, done: bool) -> None:
-        state = {"identity": self._identity, "n_lines": self.n_lines, "n_bytes": self._n_bytes, "done": done}
+    def _write_state(self, finished: bool) -> None:
+        state = {"identity": self._identity, "n_lines": self.n_lines, "n_bytes": self._n_bytes, "done": finished}
         write_file(self._state, json.dumps(state).encode())
 
     def _failed(self, error: OSError) -> UserError:
-        hint = "make room, then add --resume to go on" if error.errno == errno.ENOSPC else "choose another --out"
-        return UserError(f"can not write {self._out}: {(error.strerror or str(error)).lower()}", hint=hint)
+        hint = (
+            "free some space, then run the command again with --resume"
+            if error.errno == errno.ENOSPC
+            else "choose another --out"
+        )
+        return UserError(f"cannot write {self._out}: {(error.strerror or str(error)).lower()}", hint=hint)
 
 
-def _packed(data: bytes, out: Path) -> bytes:
-    """As the name of the output says; each window is a member or frame of its own, and they add up."""
-    if out.suffix == ".gz":
+def _compress(data: bytes, suffix: str) -> bytes:
+    """Compress by file suffix; each batch becomes a member or frame, and their concatenation is a valid file."""
+    if suffix == ".gz":
         return gzip.compress(data, mtime=0)
-    if out.suffix == ".zst":
+    if suffix == ".zst":
         return zstandard.ZstdCompressor().compress(data)
     return data

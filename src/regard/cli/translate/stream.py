@@ -1,28 +1,29 @@
-"""Lines from a file or a pipe, through a function, to a file or a pipe: in order, bounded, nothing half done."""
+"""Batches of lines from a file or a pipe to a file or a pipe: in order and in bounded memory."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Condition, Thread
 from time import monotonic
-from typing import Protocol
 
-from regard.cli.translate.sink import File, Pipe, Sink
+from regard.cli.translate.sink import ResumableFile, Sink, StandardOutput
 from regard.errors import DataError, UserError
 from regard.text import STDIN, ReadNotes, read_lines
+from regard.translator.translator import BATCH_CHARACTERS, BATCH_LINES
 
-WINDOW_LINES = 5_000  # sorted and translated together
-WINDOW_CHARACTERS = 2_000_000
-DETAILED_CHARACTERS = 100_000  # where every symbol's attention is kept: it grows with the square of a line's length
-PATIENCE_SECONDS = 0.3  # lines that keep coming, but slowly, do not wait until there are so many
-IDLE_SECONDS = 0.03  # a window that nobody adds to goes on as it is: whoever types a line waits for the answer
+MAX_WAIT_SECONDS = 0.3  # lines that arrive slowly are translated after this time even if the batch is not full
+IDLE_SECONDS = 0.03  # a batch is translated if no line follows for so long: a typed line is answered at once
+_MIN_BYTES_FOR_PROGRESS_BAR = 50_000
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Job:
-    """One input, and where its output goes; None is standard input or output."""
+class FilePair:
+    """An input and its output; None is standard input or standard output."""
 
     source: Path | None
     out: Path | None
@@ -32,176 +33,203 @@ class Job:
         return "standard input" if self.source is None else str(self.source)
 
 
-class Notes(Protocol):
-    """Is told which file is read, and what reading it showed."""
+def file_pairs(files: list[Path], out: Path | None) -> list[FilePair]:
+    """Pairs standard input or one file with `out`, or any number of files with files in the directory `out`.
 
-    def start(self, name: str, n_lines: int) -> None:
-        """A file begins; so many of its lines were done before."""
-        ...
-
-    def note(self, name: str, notes: ReadNotes) -> None: ...
-
-
-def jobs_of(files: list[Path], out: Path | None) -> list[Job]:
-    """Standard input to standard output, one file to one, or any number into a directory; no input is written over."""
+    Raises a UserError if an output would replace an input or another output.
+    """
     for file in files:
         if not file.exists():
             raise DataError(f"{file}: no such file", hint="check the path")
     if out is None:
-        return [Job(file, None) for file in files] or [Job(None, None)]
+        return [FilePair(file, None) for file in files] or [FilePair(None, None)]
     if out.is_dir():
         if not files:
-            raise UserError(f"{out} is a directory: what is the file to be called?", hint=f"--out {out / 'NAME'}")
-        jobs = [Job(file, out / file.name) for file in files]
+            raise UserError(f"--out {out} is a directory", hint=f"name a file in it: --out {out / 'NAME'}")
+        pairs = [FilePair(file, out / file.name) for file in files]
     elif len(files) > 1:
-        raise UserError(f"{len(files)} files need a directory for --out, and {out} is none", hint=f"mkdir {out}")
+        raise UserError(f"--out {out} is not a directory, and there are {len(files)} files", hint=f"mkdir {out}")
     elif out.exists() and not out.is_file():
-        raise UserError(f"--out {out} is a device or a pipe, not a file", hint=f"leave --out away, and write > {out}")
+        raise UserError(f"--out {out} is a device or a pipe, not a file", hint=f"drop --out and redirect with > {out}")
     else:
-        jobs = [Job(file, out) for file in files] or [Job(None, out)]
-    _refuse_writing_over(jobs)
-    return jobs
+        pairs = [FilePair(file, out) for file in files] or [FilePair(None, out)]
+    _refuse_overwriting(pairs)
+    return pairs
 
 
-def _refuse_writing_over(jobs: list[Job]) -> None:
-    """A UserError when an output would replace an input, or another output."""
-    inputs = {(job.source or STDIN).resolve() for job in jobs}
-    taken: dict[Path, Job] = {}
-    for job in jobs:
-        assert job.out is not None
-        out = job.out.resolve()
+def _refuse_overwriting(pairs: list[FilePair]) -> None:
+    inputs = {(pair.source or STDIN).resolve() for pair in pairs}
+    taken: dict[Path, FilePair] = {}
+    for pair in pairs:
+        assert pair.out is not None
+        out = pair.out.resolve()
         if out in inputs:
-            raise UserError(f"--out would write over the input {job.out}", hint="choose another --out")
+            raise UserError(f"--out would overwrite the input {pair.out}", hint="choose another --out")
         if out in taken:
             raise UserError(
-                f"{taken[out].name} and {job.name} would both be written to {job.out}",
-                hint="translate them one by one, each with its own --out",
+                f"{taken[out].name} and {pair.name} would both be written to {pair.out}",
+                hint="translate them separately, each with its own --out",
             )
-        taken[out] = job
+        taken[out] = pair
 
 
-class Stream:
-    """Runs one job. `identity` says what the output depends on: a half of another kind is not gone on with."""
+class LineStream:
+    """Reads batches of lines from one file and writes text to another.
+
+    `identity` describes everything else that the output depends on: `--resume` refuses a partial output with another
+    identity. `max_characters` limits a batch. With `keep_state` a finished output is recorded until `remove_state`, so
+    that a command over several files can be resumed without repeating those that are finished.
+    """
 
     def __init__(
-        self, job: Job, *, resume: bool, identity: str, max_characters: int = WINDOW_CHARACTERS, keep: bool = False
+        self,
+        pair: FilePair,
+        *,
+        resume: bool,
+        identity: str,
+        max_characters: int = BATCH_CHARACTERS,
+        keep_state: bool = False,
     ) -> None:
-        """`max_characters` bounds what is translated together. `keep` what is known of a finished output, so that of
-        several files those that are done are not done again; `forget` ends that."""
-        self._job, self._max_characters = job, max_characters
-        self._sink: Sink = Pipe() if job.out is None else File(job.out, resume, _identity(job, identity), keep)
+        self.name = pair.name
+        self.read_notes = ReadNotes()
+        self._source, self._max_characters = pair.source, max_characters
+        self._sink: Sink = StandardOutput()
+        if pair.out is not None:
+            self._sink = ResumableFile(pair.out, resume, _full_identity(pair, identity), keep_state)
 
     @property
-    def done(self) -> bool:
+    def finished(self) -> bool:
         """Whether an interrupted command had finished this output."""
-        return self._sink.done
+        return self._sink.finished
 
-    def run(self, begin: Callable[[list[str]], Callable[[], str]], notes: Notes) -> None:
-        """Every window of lines through `begin`; what that returns waits for the output for them."""
-        from regard.cli.translate.progress import progress
+    @property
+    def n_written(self) -> int:
+        """Number of lines in the output."""
+        return self._sink.n_lines
 
-        read = ReadNotes()
-        notes.start(self._job.name, self._sink.n_lines)
-        with self._sink as sink, progress(self._job.source, sink.n_lines) as show:
-            windows = _windows(self._job.source or STDIN, sink.n_lines, read, self._max_characters)
-            for n_lines, output in _one_ahead(windows, begin):
-                sink.write(output.encode("utf-8", "replace"), n_lines)
-                show(n_lines)
+    def batches(self) -> Iterator[list[str]]:
+        """Batches of the lines that are not written yet; an empty batch means that no line is waiting."""
+        return _read_batches(self._source or STDIN, self.n_written, self.read_notes, self._max_characters)
+
+    @contextmanager
+    def writer(self) -> Iterator[Callable[[str, int], None]]:
+        """Yields a function `write(text, n_lines)`; the output file is complete at the end of the `with` block."""
+        with self._sink as sink, _file_progress(self._source, sink.n_lines) as advance:
+
+            def write(text: str, n_lines: int) -> None:
+                sink.write(text.encode("utf-8", "replace"), n_lines)
+                advance(n_lines)
+
+            yield write
             sink.finish()
-        notes.note(self._job.name, read)
 
-    def forget(self) -> None:
-        """Once all outputs of a command are there."""
-        self._sink.forget()
-
-
-def _one_ahead(
-    windows: Iterator[list[str]], begin: Callable[[list[str]], Callable[[], str]]
-) -> Iterator[tuple[int, str]]:
-    """Each window's size and output, in order; the next window is begun before the output of one is waited for."""
-    begun: tuple[int, Callable[[], str]] | None = None
-    for window in windows:
-        following = (len(window), begin(window)) if window else None
-        if begun is not None:
-            yield begun[0], begun[1]()
-        begun = following
-    if begun is not None:
-        yield begun[0], begun[1]()
+    def remove_state(self) -> None:
+        """Call this once all outputs of a command are finished."""
+        self._sink.remove_state()
 
 
-class _Waiting:
-    """Lines that were read and not taken yet: at most as many, and as much text, as a window has."""
+class _LineQueue:
+    """Lines that are read but not yet in a batch: at most as many lines and as much text as a batch holds."""
 
     def __init__(self) -> None:
-        self._queue: Queue[str | BaseException | None] = Queue(maxsize=WINDOW_LINES)
-        self._room, self._n_characters = Condition(), 0
+        self._queue: Queue[str | BaseException | None] = Queue(maxsize=BATCH_LINES)
+        self._changed, self._n_characters = Condition(), 0
 
     def put(self, item: str | BaseException | None) -> None:
-        with self._room:
-            self._room.wait_for(lambda: self._n_characters <= WINDOW_CHARACTERS)
+        """Add a line, an error to raise in the consumer, or None for the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._n_characters <= BATCH_CHARACTERS)
             self._n_characters += len(item) if isinstance(item, str) else 0
         self._queue.put(item)
 
-    def get(self, timeout: float | None = None) -> str | BaseException | None:
+    def get(self, timeout: float | None = None) -> str | None:
+        """The next line, or None at the end; raises Empty after `timeout` seconds."""
         item = self._queue.get(timeout=timeout)
-        with self._room:
-            self._n_characters -= len(item) if isinstance(item, str) else 0
-            self._room.notify()
+        if isinstance(item, BaseException):
+            raise item
+        with self._changed:
+            self._n_characters -= len(item) if item is not None else 0
+            self._changed.notify()
         return item
 
 
-def _windows(path: Path, skip: int, notes: ReadNotes, max_characters: int) -> Iterator[list[str]]:
-    """Lines behind the first `skip`, as many at a time as are there and fit; an empty window when no more come."""
-    queue, waits = _Waiting(), not path.is_file()  # the lines of a file are all there
+def _read_batches(path: Path, skip: int, notes: ReadNotes, max_characters: int) -> Iterator[list[str]]:
+    """Batches of the lines after the first `skip`; an empty batch when no line is waiting."""
+    queue, is_pipe = _LineQueue(), not path.is_file()
 
     def read() -> None:
         try:
             for line in read_lines(path, on_bad="replace", notes=notes):
                 queue.put(line)
             queue.put(None)
-        except BaseException as error:  # handed over to whoever waits for the lines
+        except BaseException as error:  # raised again by the consumer
             queue.put(error)
 
     Thread(target=read, name="regard-read", daemon=True).start()
     for _ in range(skip):
-        if isinstance(_taken(queue.get()), _End):
+        if queue.get() is None:
             return
-    window: list[str] = []
+    batch: list[str] = []
     n_characters, opened_at = 0, 0.0
-    idle = True  # whether everything that was given out has been answered
-    while True:
+    idle, ended = True, False  # idle: everything read so far has been yielded and flushed
+    while not ended:
+        line = None
         try:
-            item = _taken(queue.get(timeout=None if idle else IDLE_SECONDS))
+            line = queue.get(timeout=None if idle else IDLE_SECONDS)
+            ended = line is None
         except Empty:
-            item = None  # nobody adds to this window for now
-        idle = item is None
-        if isinstance(item, str):
-            opened_at = opened_at if window else monotonic()
-            window.append(item)
-            n_characters += len(item)
-        full = len(window) == WINDOW_LINES or n_characters > max_characters
-        overdue = waits and monotonic() - opened_at > PATIENCE_SECONDS
-        if window and (not isinstance(item, str) or full or overdue):
-            yield window
-            window, n_characters = [], 0
+            pass
+        idle = line is None
+        if line is not None:
+            opened_at = opened_at if batch else monotonic()
+            batch.append(line)
+            n_characters += len(line)
+        full = len(batch) == BATCH_LINES or n_characters > max_characters
+        overdue = is_pipe and monotonic() - opened_at > MAX_WAIT_SECONDS
+        if batch and (idle or full or overdue):
+            yield batch
+            batch, n_characters = [], 0
         if idle:
             yield []
-        if isinstance(item, _End):
-            return
 
 
-class _End:
-    """Behind the last line."""
+def _full_identity(pair: FilePair, identity: str) -> str:
+    """`identity` together with the path, size and time of the input."""
+    if pair.source is None:
+        return json.dumps(["standard input", identity])
+    status = pair.source.stat()
+    return json.dumps([str(pair.source.absolute()), status.st_size, status.st_mtime_ns, identity])
 
 
-def _taken(item: str | BaseException | None) -> str | _End:
-    if isinstance(item, BaseException):
-        raise item
-    return _End() if item is None else item
+@contextmanager
+def _file_progress(source: Path | None, n_done: int) -> Iterator[Callable[[int], None]]:
+    """A bar for translating a large file; yields a function that advances it by a number of lines."""
+    if source is None or not sys.stderr.isatty() or source.stat().st_size < _MIN_BYTES_FOR_PROGRESS_BAR:
+        yield lambda n_lines: None
+        return
+    with line_progress(_count_lines(source), n_done) as advance:
+        yield advance
 
 
-def _identity(job: Job, rest: str) -> str:
-    if job.source is None:
-        return json.dumps(["standard input", rest])
-    found = job.source.stat()
-    return json.dumps([str(job.source.absolute()), found.st_size, found.st_mtime_ns, rest])
+@contextmanager
+def line_progress(total: int | None, n_done: int = 0) -> Iterator[Callable[[int], None]]:
+    """A bar that disappears when it is complete; nothing is shown if stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda n_lines: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("translating"), BarColumn(), MofNCompleteColumn(), TextColumn("lines"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("translating", total=total, completed=n_done)
+        yield lambda n_lines: bar.advance(task, n_lines)
+
+
+def _count_lines(path: Path) -> int | None:
+    """The number of lines, or None for a compressed file."""
+    with path.open("rb") as file:
+        if file.read(2) in (b"\x1f\x8b", b"\x28\xb5"):
+            return None
+        file.seek(0)
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))

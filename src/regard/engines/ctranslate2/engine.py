@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
@@ -26,7 +26,7 @@ from regard.engines.ctranslate2.search import (
     ranked,
     settings_of,
 )
-from regard.engines.engine import Ids, NBestLists, n_cores
+from regard.engines.engine import Ids, NBestLists, PendingHypotheses, n_cores
 from regard.errors import ArtifactError, DataError
 
 ComputeType = Literal["int8", "float32"]
@@ -84,16 +84,16 @@ class CTranslate2Engine:
         model that names no such head leaves them out. It also fills in `log_probs`, which cost a second pass: they are
         empty otherwise. An empty source stays empty.
         """
-        return self.begin(sources, options, prefixes, with_attention)()
+        return self.submit(sources, options, prefixes, with_attention).result()
 
-    def begin(
+    def submit(
         self,
         sources: Sequence[Ids],
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> Callable[[], NBestLists]:
-        """The workers go to work; what is returned waits for them. Only sampling does everything at the end."""
+    ) -> PendingHypotheses:
+        """Queue the batches for the workers. Only sampling does all its work in `result()`."""
         check_options(options)
         jobs = self._jobs(sources, options, prefixes)
         waiting = [job for job in jobs if job.source]
@@ -111,7 +111,7 @@ class CTranslate2Engine:
             alpha = options.length_penalty
             return [[Hypothesis(one.ids, (), one.score(alpha)) for one in some] for some in ordered]
 
-        return found
+        return PendingHypotheses(found)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
         """The given targets as hypotheses, scored with the default length penalty: forced decoding."""
@@ -135,7 +135,7 @@ class CTranslate2Engine:
                 compute_type=self._compute_type,
                 inter_threads=n_workers,
                 intra_threads=1,
-                max_queued_batches=-1,  # whoever begins a translation does not wait
+                max_queued_batches=-1,  # submitting never blocks
             )
         except (RuntimeError, ValueError) as error:
             raise ArtifactError(f"{self._directory} is not a CTranslate2 model: {error}", hint=_AGAIN) from error
