@@ -9,7 +9,7 @@ from time import sleep
 
 from regard.decoding.options import DecodingOptions
 from regard.serve import Service, Settings, create_app, load_models, run
-from regard.serve.batching.batcher import Translates
+from regard.serve.batching.batcher import TranslatorLike
 from regard.serve.http.server import bind
 from regard.translator import Translation
 
@@ -17,7 +17,7 @@ from regard.translator import Translation
 class Mortal:
     """A translator until it reads `die` or `block`."""
 
-    def __init__(self, translator: Translates) -> None:
+    def __init__(self, translator: TranslatorLike) -> None:
         self._translator = translator
 
     def translate(

@@ -59,12 +59,12 @@ def test_what_is_no_penalty_is_the_paper_s(said: object) -> None:
 
 def test_everyone_who_translates_takes_it_up() -> None:
     (served,) = load_models([GOLDEN], n_engines=1)
-    assert served.described is not None
-    served.described.facts["length_penalty"] = 1.2
+    assert served.description is not None
+    served.description.facts["length_penalty"] = 1.2
     assert served.options.length_penalty == 1.2
     with Translator.load(GOLDEN) as plain:
         assert plain.options.length_penalty == 0.6
-        assert Translator(served.described, plain.engine).options.length_penalty == 1.2
+        assert Translator(served.description, plain.engine).options.length_penalty == 1.2
 
 
 def test_the_lens_scores_with_it() -> None:

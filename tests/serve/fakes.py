@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from regard.decoding.options import DecodingOptions
 from regard.serve import Keys, ServedModel, Service, Settings, create_app
-from regard.serve.http.server import bind, server_of
+from regard.serve.http.server import bind, create_server
 from regard.serve.inside.look_service import load_lens
 from regard.translator import Token, Translation
 
@@ -76,7 +76,7 @@ class Listening:
         self.service = Service(models or [served()], Settings(port=0, **settings))
         self._bound = bind(self.service.settings)
         started = threading.Event()
-        self.server = server_of(create_app(self.service, load=load), self.service, started.set)
+        self.server = create_server(create_app(self.service, load=load), self.service, started.set)
         self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._bound]})
         self._thread.start()
         assert started.wait(20)

@@ -44,7 +44,7 @@ def served(name: str, source: str | None, *targets: str, translator: Mirror | No
     source_side = SimpleNamespace(encode=lambda text: text.split(), tags=())
     facts = {"profiles": {code: profile for code, profile in profiles().items() if code in (source, *targets)}}
     described = cast(Description, SimpleNamespace(facts=facts, tokenizers=SimpleNamespace(source=source_side)))
-    return ServedModel(name, [translator or Mirror()], source=source, targets=targets, described=described)
+    return ServedModel(name, [translator or Mirror()], source=source, targets=targets, description=described)
 
 
 @contextmanager

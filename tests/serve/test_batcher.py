@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding.options import DecodingOptions
-from regard.serve.batching.batcher import TEXTS_PER_BATCH, TOKENS_PER_BATCH, Batcher, Wish, _choose, _Line
+from regard.serve.batching.batcher import MAX_BATCH_TEXTS, MAX_BATCH_TOKENS, Batcher, BatchKey, _choose, _QueuedText
 from regard.serve.http.problem import Problem
 from regard.translator import Translation
 
@@ -32,8 +32,8 @@ def with_batcher(
     return asyncio.run(whole())
 
 
-async def ask(batcher: Batcher, *texts: str, wish: Wish | None = None, seconds: float = 10.0) -> list[str]:
-    found = await batcher.translate(texts, lambda _: 1, wish or Wish(), deadline_seconds=seconds)
+async def ask(batcher: Batcher, *texts: str, wish: BatchKey | None = None, seconds: float = 10.0) -> list[str]:
+    found = await batcher.translate(texts, lambda _: 1, wish or BatchKey(), deadline_seconds=seconds)
     return [one.text for one in found]
 
 
@@ -55,7 +55,7 @@ def test_requests_that_come_together_share_a_batch_and_each_gets_its_own() -> No
 
 def test_only_like_wishes_share_a_batch() -> None:
     shout = Shout()
-    greedy = Wish(DecodingOptions(beam=1))
+    greedy = BatchKey(DecodingOptions(beam=1))
 
     async def body(batcher: Batcher) -> Any:
         return await asyncio.gather(*(ask(batcher, f"{i}", wish=greedy if i % 2 else None) for i in range(8)))
@@ -81,7 +81,7 @@ def test_the_work_of_a_client_that_has_left_is_never_begun() -> None:
         assert batcher.n_waiting == batcher.n_waiting_tokens == 1
         shout.free.set()
         assert await first == ["FIRST"] and await stays == ["STAYS"]
-        assert batcher.meter.n_dropped_tokens == 20 and batcher.meter.n_wasted_tokens == 0
+        assert batcher.throughput.n_dropped_tokens == 20 and batcher.throughput.n_wasted_tokens == 0
 
     with_batcher(body, shout)
     assert shout.seen == ["first", "stays"]
@@ -98,7 +98,7 @@ def test_what_is_translated_for_nobody_is_counted() -> None:
         await asyncio.gather(leaver, return_exceptions=True)
         shout.free.set()
         await ask(batcher, "next")
-        return batcher.meter.n_wasted_tokens
+        return batcher.throughput.n_wasted_tokens
 
     assert with_batcher(body, shout) == 1
 
@@ -129,11 +129,14 @@ def test_what_can_not_be_done_in_time_is_refused_though_nothing_waits() -> None:
 
     async def body(batcher: Batcher) -> None:
         async def translate(size: int, beam: int) -> None:
-            wish = Wish(DecodingOptions(beam=beam))
+            wish = BatchKey(DecodingOptions(beam=beam))
             await batcher.translate(["a"] * 10, lambda _: size, wish, deadline_seconds=10)
 
-        await translate(int(batcher.meter.tokens_per_second), 4)
-        for size, beam in ((int(batcher.meter.tokens_per_second) + 1, 4), (int(batcher.meter.tokens_per_second), 5)):
+        await translate(int(batcher.throughput.tokens_per_second), 4)
+        for size, beam in (
+            (int(batcher.throughput.tokens_per_second) + 1, 4),
+            (int(batcher.throughput.tokens_per_second), 5),
+        ):
             with pytest.raises(Problem) as refused:
                 await translate(size, beam)
             assert refused.value.status == 413 and batcher.n_waiting == 0
@@ -237,18 +240,18 @@ def test_in_traffic_an_idle_translator_waits_for_its_share() -> None:
     with_batcher(body, *shouts)
 
 
-@given(st.lists(st.integers(1, 600), min_size=1, max_size=120), st.integers(1, TEXTS_PER_BATCH))
+@given(st.lists(st.integers(1, 600), min_size=1, max_size=120), st.integers(1, MAX_BATCH_TEXTS))
 def test_a_batch_has_the_oldest_fits_the_budget_and_repeats_nothing(sizes: list[int], most: int) -> None:
-    lines = [_Line(None, i, "", size, Wish(), 0.0) for i, size in enumerate(sizes)]  # type: ignore[arg-type]
+    lines = [_QueuedText(None, i, "", size, BatchKey(), 0.0) for i, size in enumerate(sizes)]  # type: ignore[arg-type]
     chosen = _choose(lines, most)
     assert lines[0] in chosen and len(set(chosen)) == len(chosen) <= most
     longest = max(line.n_tokens for line in chosen)
-    assert len(chosen) == 1 or (longest + 1) * len(chosen) <= TOKENS_PER_BATCH
+    assert len(chosen) == 1 or (longest + 1) * len(chosen) <= MAX_BATCH_TOKENS
 
 
 def test_blank_texts_and_none_at_all() -> None:
     async def body(batcher: Batcher) -> list[list[Translation]]:
-        return [await batcher.translate(texts, lambda _: 1, Wish(), deadline_seconds=5) for texts in ([], [" "])]
+        return [await batcher.translate(texts, lambda _: 1, BatchKey(), deadline_seconds=5) for texts in ([], [" "])]
 
     assert with_batcher(body, Shout()) == [[], [Translation("", n_parts=0)]]
 
@@ -280,11 +283,11 @@ def test_a_few_texts_split_among_two_engines_do_not_say_how_fast_they_are() -> N
     async def body(batcher: Batcher) -> float:
         for number in range(5):
             await ask(batcher, f"a{number}", f"b{number}")
-        return batcher.meter.tokens_per_second
+        return batcher.throughput.tokens_per_second
 
     before = with_batcher(_speed, Shout(), Shout())
     assert with_batcher(body, Shout(0.05), Shout(0.05)) == before
 
 
 async def _speed(batcher: Batcher) -> float:
-    return batcher.meter.tokens_per_second
+    return batcher.throughput.tokens_per_second

@@ -19,9 +19,8 @@ from regard.errors import UserError
 from regard.lens import Lens
 from regard.lens.interventions import Interventions
 from regard.serve import ServedModel, Service, Settings, create_app, load_models
-from regard.serve.http.in_parts import in_parts
-from regard.serve.http.responses import to_json
-from regard.serve.inside.look_size import count_numbers
+from regard.serve.http.responses import json_parts, to_json
+from regard.serve.inside.look_service import count_numbers
 
 from .fakes import served
 
@@ -140,7 +139,7 @@ def test_a_look_that_was_given_up_is_not_written(glass: Glass, monkeypatch: pyte
 
 @pytest.mark.parametrize("arrays", ["list", "base64"])
 def test_a_look_of_too_many_numbers_is_refused_before_it_is_looked(glass: Glass, arrays: str) -> None:
-    model = served(described=describe(GOLDEN))
+    model = served(description=describe(GOLDEN))
     long = {"text": " ".join(["7"] * 300), "arrays": arrays}
     with client(glass, model, max_numbers=400_000) as api:
         refused = api.post("/v1/look", json=long)
@@ -181,11 +180,11 @@ def _count(value: Any) -> int:
     )
 )
 def test_json_in_parts_is_the_same_json(value: Any) -> None:
-    assert b"".join(in_parts(value)) == to_json(value)
+    assert b"".join(json_parts(value)) == to_json(value)
 
 
 def test_large_json_comes_in_parts() -> None:
-    parts = list(in_parts({"rows": [[0.25] * 1_000] * 1_000}))
+    parts = list(json_parts({"rows": [[0.25] * 1_000] * 1_000}))
     assert len(parts) > 10 and max(map(len, parts)) < 300_000
     assert json.loads(b"".join(parts)) == {"rows": [[0.25] * 1_000] * 1_000}
 
@@ -193,7 +192,7 @@ def test_large_json_comes_in_parts() -> None:
 def test_a_run_that_trains_is_served_and_its_model_taken_in_when_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.serve.service._EXPECT_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("regard.serve.service._RUN_CHECK_SECONDS", 0.05)
     run = tmp_path / "en-de"
     run.mkdir()
     (run / "recipe.toml").write_text("")
@@ -236,7 +235,7 @@ def test_a_run_has_its_story_and_heads_only_with_its_text(glass: Glass, tmp_path
     steps = [{"event": "step", "time": 1.0, "step": i, "steps": 9, "loss": 2.0, "nll": 2.0} for i in range(1, 4)]
     (tmp_path / "journal.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
     (tmp_path / "recipe.toml").write_text("")
-    with client(glass, served(run=tmp_path, described=describe(GOLDEN))) as api:
+    with client(glass, served(run=tmp_path, description=describe(GOLDEN))) as api:
         assert api.get("/v1/training").json()["format"] == "regard-run/1"
         assert api.get("/v1/heads").status_code == 404
         assert api.get("/v1/models").json()["models"][0]["training"] is True

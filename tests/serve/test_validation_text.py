@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from regard.data import build_store
 from regard.serve import ServedModel, Service, create_app
-from regard.serve.inside.validation_text import validation_pairs
+from regard.serve.inside.look_service import validation_pairs
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 from .fakes import served
@@ -35,7 +35,7 @@ def run_with(directory: Path, tokenizers: TokenizerPair, tags: Sequence[str | No
     size = tokenizers.source.size
     build_store(directory / "data" / "validation", pairs, encode, max_length=99, vocab_size=size, key="k")
     described: Any = SimpleNamespace(tokenizers=tokenizers, model={}, facts={})
-    return served(run=directory, described=described, tags=tuple(sorted({tag for tag in tags if tag})))
+    return served(run=directory, description=described, tags=tuple(sorted({tag for tag in tags if tag})))
 
 
 def test_only_pairs_into_the_language_that_is_asked_for_are_given(tmp_path: Path, tokenizers: TokenizerPair) -> None:

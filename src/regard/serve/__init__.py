@@ -1,6 +1,6 @@
-"""The HTTP service and the page: dynamic batching, bounded queues, LibreTranslate's API, looking inside.
+"""The HTTP service: dynamic batching, bounded queues, LibreTranslate's API, model internals, and the page.
 
-Names are resolved when first used: only a service loads FastAPI.
+Names are imported on first use, so that importing this package does not load FastAPI.
 """
 
 from importlib import import_module

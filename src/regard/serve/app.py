@@ -1,4 +1,4 @@
-"""The application: routes, and the layers around them."""
+"""The FastAPI application: routes and middleware."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from regard import __version__
 from regard.serve.api.routes import inside_router, translate_router
-from regard.serve.api.schemas import ASKED
-from regard.serve.http.access_log import Front
-from regard.serve.http.admission import Guard, report
-from regard.serve.http.health import operations_router
-from regard.serve.http.metrics import Metrics
+from regard.serve.api.schemas import REQUESTS
+from regard.serve.http.access_log import AccessLog
+from regard.serve.http.admission import Admission, log_error
+from regard.serve.http.monitoring import Metrics, monitoring_router
 from regard.serve.http.problem import Problem
-from regard.serve.http.responses import Json, problem_response
-from regard.serve.inside.look_service import Looking, Looks, load_lens
-from regard.serve.inside.training_status import Stories
+from regard.serve.http.responses import JsonResponse, problem_response
+from regard.serve.inside.look_service import LensLike, LookService, load_lens
+from regard.serve.inside.training_status import TrainingStatus
 from regard.serve.libretranslate.routes import libretranslate_router
 from regard.serve.models import ServedModel
 from regard.serve.service import Service
@@ -35,48 +35,48 @@ from regard.serve.service import Service
 WEB = Path(__file__).parents[1] / "web"
 
 
-def create_app(service: Service, *, load: Callable[[ServedModel], Looks] = load_lens) -> FastAPI:
-    """Everything over one service; `load` gives the lens of a model."""
-    looking, stories, metrics = Looking(service.settings, load), Stories(), Metrics(service)
+def create_app(service: Service, *, load: Callable[[ServedModel], LensLike] = load_lens) -> FastAPI:
+    """The application for a service; `load` loads the lens of a model."""
+    look_service, training_status, metrics = LookService(service.settings, load), TrainingStatus(), Metrics(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             await service.start()
         except Exception as error:
-            report(error)  # the server that asked is silent
+            log_error(error)  # uvicorn's own log is silenced
             raise
         try:
             yield
         finally:
-            looking.close()
-            stories.close()
+            look_service.close()
+            training_status.close()
             await service.stop()
 
     app = FastAPI(
         title="Regard",
         version=__version__,
-        summary="A translator that you can look inside.",
+        summary="Machine translation, with access to the internals of the model.",
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
         lifespan=lifespan,
-        default_response_class=Json,
+        default_response_class=JsonResponse,
     )
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    translating, translate = translate_router(service)
+    v1_translate_router, translate_directly = translate_router(service)
     routers = [
-        translating,
-        inside_router(service, looking, stories),
+        v1_translate_router,
+        inside_router(service, look_service, training_status),
         libretranslate_router(service),
-        operations_router(service, metrics, app),
+        monitoring_router(service, metrics, app),
     ]
     for router in routers:
         app.include_router(router)
-    _add_page(app, service, looking)
-    _add_refusals(app)
-    app.add_middleware(Guard, service=service, direct={"/v1/translate": translate})
-    _add_layers(app, service, metrics, {"/", "/static", *(path for router in routers for path in _paths(router))})
+    _add_page(app, service, look_service)
+    _add_exception_handlers(app)
+    paths = {"/", "/static", *(path for router in routers for path in _paths(router))}
+    _add_middleware(app, service, metrics, paths, {"/v1/translate": translate_directly})
     return app
 
 
@@ -84,19 +84,19 @@ def _paths(router: APIRouter) -> list[str]:
     return [path for route in router.routes if (path := getattr(route, "path", None))]
 
 
-def _add_page(app: FastAPI, service: Service, looking: Looking) -> None:
+def _add_page(app: FastAPI, service: Service, look_service: LookService) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         model = service.pick()
-        if model.ready:  # a person has come, and will want to look
-            looking.warm(model)
+        if model.ready:
+            look_service.preload(model)  # the page is likely to need it
         return FileResponse(WEB / "index.html", headers={"Cache-Control": "no-cache"})
 
-    app.mount("/static", _Files(directory=WEB, check_dir=False))
+    app.mount("/static", _RevalidatedFiles(directory=WEB, check_dir=False))
 
 
-class _Files(StaticFiles):
-    """Asked for again each time, and sent only when changed."""
+class _RevalidatedFiles(StaticFiles):
+    """Browsers revalidate every file, and download only what has changed."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
@@ -104,20 +104,20 @@ class _Files(StaticFiles):
         return response
 
 
-def _add_refusals(app: FastAPI) -> None:
-    """Whoever refuses, and for whatever reason, it looks the same."""
+def _add_exception_handlers(app: FastAPI) -> None:
+    """One JSON format for all errors."""
 
-    async def told(request: Request, error: Exception) -> Response:
+    async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
         return problem_response(error, request.scope)
 
-    async def misasked(request: Request, error: Exception) -> Response:
+    async def on_invalid_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return problem_response(Problem(422, "not_understood", f"{where}: {first['msg']}"), request.scope)
+        location = ".".join(str(part) for part in first["loc"])
+        return problem_response(Problem(422, "not_understood", f"{location}: {first['msg']}"), request.scope)
 
-    async def missed(request: Request, error: Exception) -> Response:
+    async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         codes = {404: "not_found", 405: "method"}
         problem = Problem(error.status_code, codes.get(error.status_code, "refused"), error.detail)
@@ -125,13 +125,16 @@ def _add_refusals(app: FastAPI) -> None:
         response.headers.update(error.headers or {})
         return response
 
-    app.add_exception_handler(Problem, told)
-    app.add_exception_handler(RequestValidationError, misasked)
-    app.add_exception_handler(HTTPException, missed)
+    app.add_exception_handler(Problem, on_problem)
+    app.add_exception_handler(RequestValidationError, on_invalid_request)
+    app.add_exception_handler(HTTPException, on_http_error)
 
 
-def _add_layers(app: FastAPI, service: Service, metrics: Metrics, routes: set[str]) -> None:
-    """The last one added sees a request first."""
+def _add_middleware(
+    app: FastAPI, service: Service, metrics: Metrics, paths: set[str], direct_routes: dict[str, ASGIApp]
+) -> None:
+    """From the innermost to the outermost."""
+    app.add_middleware(Admission, service=service, direct_routes=direct_routes)
     if service.settings.cors:
         app.add_middleware(
             CORSMiddleware,
@@ -140,16 +143,16 @@ def _add_layers(app: FastAPI, service: Service, metrics: Metrics, routes: set[st
             allow_headers=["Authorization", "Content-Type", "X-Request-Id"],
             expose_headers=["X-Request-Id", "Retry-After"],
         )
-    app.add_middleware(Front, metrics=metrics, routes=frozenset(routes))
+    app.add_middleware(AccessLog, metrics=metrics, routes=frozenset(paths))
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's own description, and the bodies that the routes read by themselves."""
+    """FastAPI's description, plus the request bodies that the routes validate themselves."""
     if app.openapi_schema is None:
-        told = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        _, asked = models_json_schema(
-            [(kind, "validation") for kind in ASKED], ref_template="#/components/schemas/{model}"
+        openapi = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        _, schemas = models_json_schema(
+            [(model, "validation") for model in REQUESTS], ref_template="#/components/schemas/{model}"
         )
-        told.setdefault("components", {}).setdefault("schemas", {}).update(asked["$defs"])
-        app.openapi_schema = told
+        openapi.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
+        app.openapi_schema = openapi
     return app.openapi_schema

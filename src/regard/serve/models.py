@@ -1,4 +1,4 @@
-"""The models of a service: loaded, named after their directories, and which languages each is for."""
+"""The models of a service: loading, naming, and the languages of each."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from regard.artifact.directory import read_tensor_shapes
 from regard.decoding.options import DecodingOptions
 from regard.engines.engine import n_cores
 from regard.errors import ArtifactError
-from regard.serve.batching.batcher import Translates
+from regard.serve.batching.batcher import TranslatorLike
 from regard.text.languages import Languages
 from regard.translator import Translator
 
 _MAX_HEADER_BYTES = 10_000_000
-_COUNTED_CHARACTERS = 1_000  # of a longer text, the tokens are estimated from so many
+_MAX_COUNTED_CHARACTERS = 1_000  # the number of tokens of longer texts is extrapolated
 
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """One model: what translates, and what is known of it."""
+    """A model with its translators and languages."""
 
     name: str
-    translators: Sequence[Translates]  # one a core, alike
+    translators: Sequence[TranslatorLike]  # one per core; none while the model trains
     source: str | None = None
     targets: tuple[str, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)  # what GET /v1/models says besides
-    described: Description | None = None
-    run: Path | None = None  # the run directory, when it is there
-    tags: tuple[str, ...] = ()  # target languages that the model itself is told
-    load: Callable[[], ServedModel] | None = None  # of a run that trains: the model, once it is there
+    facts: dict[str, Any] = field(default_factory=dict)  # more fields for GET /v1/models
+    description: Description | None = None
+    run: Path | None = None  # the run directory, if available
+    tags: tuple[str, ...] = ()  # target languages of a multilingual model, which needs one as input
+    load: Callable[[], ServedModel] | None = None  # for a run that still trains: loads the finished model
 
     @property
     def ready(self) -> bool:
@@ -41,41 +41,41 @@ class ServedModel:
 
     @property
     def options(self) -> DecodingOptions:
-        """How it searches, unless a request says otherwise."""
-        return DecodingOptions() if self.described is None else search_options(self.described.facts)
+        """The model's default search options."""
+        return DecodingOptions() if self.description is None else search_options(self.description.facts)
 
     def count_tokens(self, text: str) -> int:
-        """Sub-words of a text; of a long one an estimate, so that counting never takes long."""
-        if self.described is None:
+        """The number of tokens of a text; an estimate for long texts, so that counting is always fast."""
+        if self.description is None:
             return 1 + len(text) // 4
-        start = text[:_COUNTED_CHARACTERS]
-        n_tokens = len(self.described.tokenizers.source.encode(start))
+        start = text[:_MAX_COUNTED_CHARACTERS]
+        n_tokens = len(self.description.tokenizers.source.encode(start))
         return max(1, round(n_tokens * len(text) / max(1, len(start))))
 
-    def tag_of(self, target: str | None) -> str | None:
-        """What the Translator has to be told of the language: nothing, unless the model knows several."""
+    def target_tag(self, target: str | None) -> str | None:
+        """The target language to pass to the Translator; None if the model has only one."""
         if not self.tags:
             return None
         return target or self.tags[0]
 
-    def suits(self, source: str | None, target: str | None) -> bool:
-        """Whether it can be asked for this pair; a model that does not say its languages is for any."""
+    def supports(self, source: str | None, target: str | None) -> bool:
+        """Whether the model translates this pair; a model with unknown languages supports any."""
         return (source is None or self.source in (None, source)) and (
             target is None or not self.targets or target in self.targets
         )
 
 
 def load_models(paths: Sequence[str | Path], *, n_engines: int | None = None) -> list[ServedModel]:
-    """Every model, ready to translate, or a run that will have one; named after the directories, made different."""
-    names = _names([Path(path).resolve() for path in paths])
-    return [_load_or_expect(Path(path), name, n_engines) for path, name in zip(paths, names, strict=True)]
+    """Loads models; a run that still trains gets a ServedModel that is not ready. Names are unique."""
+    names = _unique_names([Path(path).resolve() for path in paths])
+    return [_load_or_wait(Path(path), name, n_engines) for path, name in zip(paths, names, strict=True)]
 
 
 def has_model(path: Path) -> bool:
-    return any((one / "config.json").exists() for one in (path, path / "model"))
+    return any((directory / "config.json").exists() for directory in (path, path / "model"))
 
 
-def _load_or_expect(path: Path, name: str, n_engines: int | None) -> ServedModel:
+def _load_or_wait(path: Path, name: str, n_engines: int | None) -> ServedModel:
     if has_model(path) or not (path / "recipe.toml").is_file():
         return _load(path, name, n_engines)
     return ServedModel(name=name, translators=(), run=path, load=lambda: _load(path, name, n_engines))
@@ -83,32 +83,32 @@ def _load_or_expect(path: Path, name: str, n_engines: int | None) -> ServedModel
 
 def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
     first = Translator.load(path, threads=1)
-    described = first.described
+    description = first.described
     translators = [first]
     if first.engine.name == "ctranslate2":
         n_engines = n_engines or n_cores()
         translators += [Translator.load(path, threads=1) for _ in range(n_engines - 1)]
-    tags = described.tokenizers.source.tags
-    for translator in translators:  # the first call takes memory and time: not a client's
+    tags = description.tokenizers.source.tags
+    for translator in translators:  # warm up: the first call allocates memory and is slow
         translator.translate(["."], target=tags[0] if tags else None)
-    spoken = Languages.from_facts(described.facts)  # a stranger's model may say anything there
-    sizes = {key: described.model.get(key) for key in ("d_model", "n_encoder_layers", "n_decoder_layers", "n_heads")}
-    facts = {"engine": first.engine.name, "n_parameters": _count_parameters(described.directory), **sizes}
-    run = described.directory.parent
+    languages = Languages.from_facts(description.facts)  # validated: the file may come from anywhere
+    sizes = {key: description.model.get(key) for key in ("d_model", "n_encoder_layers", "n_decoder_layers", "n_heads")}
+    facts = {"engine": first.engine.name, "n_parameters": _count_parameters(description.directory), **sizes}
+    run = description.directory.parent
     return ServedModel(
         name=name,
         translators=translators,
-        source=spoken.source,
-        targets=spoken.targets or tags,
+        source=languages.source,
+        targets=languages.targets or tags,
         facts=facts,
-        described=described,
+        description=description,
         run=run if (run / "journal.jsonl").is_file() else None,
         tags=tags,
     )
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
-    """The run's name (`model` says nothing), with a number behind when two are alike."""
+def _unique_names(paths: Sequence[Path]) -> list[str]:
+    """The directory's name, or the run's for `RUN/model`, with a number if two are equal."""
     names: list[str] = []
     for path in paths:
         base = path.parent.name if path.name == "model" and path.parent.name else path.name
@@ -120,7 +120,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _count_parameters(directory: Path) -> int | None:
-    """From the header of the weights; None if it cannot be read."""
+    """Reads the header of the weights; None if it cannot be read."""
     try:
         shapes = read_tensor_shapes(directory / "model.safetensors", _MAX_HEADER_BYTES)
     except ArtifactError:

@@ -1,4 +1,4 @@
-"""The service without HTTP: models, their queues, and whether it is alive, ready or on its way out."""
+"""The service without HTTP: models, their queues, and its state (live, ready, stopping)."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from math import inf
 from time import monotonic
 
 from regard.errors import UserError
-from regard.serve.batching.batcher import Batcher, Wish
+from regard.serve.batching.batcher import Batcher, BatchKey
 from regard.serve.http.keys import Keys
 from regard.serve.http.problem import Problem, not_ready, too_busy
 from regard.serve.models import ServedModel, has_model
 from regard.serve.settings import Settings
 from regard.translator import Translation
 
-_LOOK_EVERY_SECONDS = 0.25
-_EXPECT_EVERY_SECONDS = 3.0
+_HEALTH_CHECK_SECONDS = 0.25
+_RUN_CHECK_SECONDS = 3.0  # at most this often, looks for the models of runs that were still training
 log = logging.getLogger("regard.serve")
 
 
 class Service:
-    """What the routes ask. The first model is the default."""
+    """What the routes call. The first model is the default."""
 
     def __init__(
         self, models: Sequence[ServedModel], settings: Settings | None = None, keys: Keys | None = None
     ) -> None:
         self.settings = settings or Settings()
-        self.keys = keys  # None: everyone may ask
+        self.keys = keys  # None: no API key required
         self.models = {model.name: model for model in models}
-        self.draining = False  # readiness has fallen
-        self.closed = False  # and nothing new is admitted
-        self.n_admitted = 0  # requests that are let in and not yet answered
+        self.draining = False  # stopping: not ready any more
+        self.closed = False  # stopping: new requests are refused
+        self.n_admitted = 0  # requests in progress
         self.failure: str | None = None
-        self.left_behind = False
-        self._batchers = {model.name: self._batcher(model) for model in models if model.ready}
-        self._watchdog: asyncio.Task[None] | None = None
-        self._loading: asyncio.Task[None] | None = None
-        self._looked_at = -inf
+        self.has_stuck_thread = False  # set by stop()
+        self._batchers = {model.name: self._create_batcher(model) for model in models if model.ready}
+        self._health_task: asyncio.Task[None] | None = None
+        self._load_task: asyncio.Task[None] | None = None
+        self._runs_checked_at = -inf
 
     async def start(self) -> None:
         for batcher in self._batchers.values():
             batcher.start()
-        self._watchdog = asyncio.create_task(self._watch())
+        self._health_task = asyncio.create_task(self._check_health_forever())
 
     async def stop(self) -> None:
-        """End the threads; one that is stuck has to be left behind."""
-        for task in (self._watchdog, self._loading):
+        """Ends all threads except stuck ones."""
+        for task in (self._health_task, self._load_task):
             if task is not None:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
         ended = [batcher.close() for batcher in self._batchers.values()]
-        self.left_behind = not all(ended)
+        self.has_stuck_thread = not all(ended)
 
     @property
     def live(self) -> bool:
-        """Whether every engine thread is alive and moves."""
-        self.check()
+        """Whether every engine thread is alive and not stuck."""
+        self.check_health()
         return self.failure is None
 
     @property
@@ -76,43 +76,43 @@ class Service:
         return list(self._batchers.values())
 
     def pick(self, source: str | None = None, target: str | None = None, name: str | None = None) -> ServedModel:
-        """The model of that name, or the first one for these languages."""
+        """The model with this name, or the first that supports these languages, preferring models that are ready."""
         if name is not None and name not in self.models:
-            raise Problem(404, "no_model", "there is no model of that name; GET /v1/models lists them")
-        self.look_for_models()
+            raise Problem(404, "no_model", "no model has this name; GET /v1/models lists the models")
+        self.load_finished_runs()
         candidates = [self.models[name]] if name is not None else list(self.models.values())
-        for model in sorted(candidates, key=lambda one: not one.ready):
-            if model.suits(source, target):
+        for model in sorted(candidates, key=lambda candidate: not candidate.ready):
+            if model.supports(source, target):
                 return model
-        raise Problem(400, "no_language", "no model is for these languages; GET /v1/models lists what there is")
+        raise Problem(400, "no_language", "no model supports these languages; GET /v1/models lists the models")
 
-    def named(self, name: str | None) -> ServedModel:
-        """The model of that name, or the first, whether it is ready or still trains."""
+    def get_model(self, name: str | None) -> ServedModel:
+        """The model with this name, or the first one, ready or not."""
         return self.pick(name=name if name is not None else next(iter(self.models)))
 
-    def look_for_models(self) -> None:
-        """When a run has finished its training, begin to load its model; looked for now and then, when asked."""
-        expected = [model for model in self.models.values() if not model.ready]
-        if not expected or self._loading is not None or monotonic() < self._looked_at + _EXPECT_EVERY_SECONDS:
+    def load_finished_runs(self) -> None:
+        """Starts loading the model of a run whose training has finished; checks only every few seconds."""
+        training = [model for model in self.models.values() if not model.ready]
+        if not training or self._load_task is not None or monotonic() < self._runs_checked_at + _RUN_CHECK_SECONDS:
             return
-        self._looked_at = monotonic()
-        for model in expected:
+        self._runs_checked_at = monotonic()
+        for model in training:
             if model.run is not None and has_model(model.run):
-                self._loading = asyncio.create_task(self._take_in(model))
+                self._load_task = asyncio.create_task(self._load(model))
                 return
 
-    async def _take_in(self, expected: ServedModel) -> None:
-        assert expected.load is not None
+    async def _load(self, training: ServedModel) -> None:
+        assert training.load is not None
         try:
-            model = await asyncio.to_thread(expected.load)
-            batcher = self._batcher(model)
+            model = await asyncio.to_thread(training.load)
+            batcher = self._create_batcher(model)
             batcher.start()
             self._batchers[model.name] = batcher
             self.models[model.name] = model
         except (UserError, OSError) as error:
-            log.error("the model of %s can not be loaded: %s", expected.name, error)
+            log.error("cannot load the model of %s: %s", training.name, error)
         finally:
-            self._loading = None
+            self._load_task = None
 
     async def translate(
         self,
@@ -126,15 +126,15 @@ class Service:
         deadline_seconds: float | None = None,
         admitted: bool = False,
     ) -> list[Translation]:
-        """One translation a text, through the queue. Raises a Problem; cancelled, its work is dropped."""
-        self.check_number(texts)
-        self.check_size(texts)
+        """One translation per text, through the queue. Raises a Problem. If cancelled, its texts leave the queue."""
+        self.check_count(texts)
+        self.check_lengths(texts)
         self.check_beam(beam, alternatives)
         options = replace(model.options, beam=max(beam, alternatives + 1), n_best=alternatives + 1)
-        return await self._batcher_of(model).translate(
+        return await self._get_batcher(model).translate(
             texts,
             model.count_tokens,
-            Wish(options, model.tag_of(target), details),
+            BatchKey(options, model.target_tag(target), details),
             deadline_seconds=deadline_seconds or self.settings.deadline_seconds,
             admitted=admitted,
         )
@@ -148,60 +148,61 @@ class Service:
         alternatives: int = 0,
         n_tokens: int | None = None,
     ) -> None:
-        """A Problem unless there is room for these, and time; `translate` with `admitted` then asks no more.
+        """Raises a Problem unless queue and deadline allow these texts; then call `translate` with `admitted=True`.
 
-        `n_tokens`: of all that is to come, when these are only the first.
+        `n_tokens`: the tokens of all texts, if `texts` is only the first part of them.
         """
-        self.check_size(texts)
+        self.check_lengths(texts)
         self.check_beam(beam, alternatives)
-        batcher, seconds = self._batcher_of(model), self.settings.deadline_seconds
+        batcher, seconds = self._get_batcher(model), self.settings.deadline_seconds
         batcher.admit(len(texts), seconds)
         n_tokens = sum(map(model.count_tokens, texts)) if n_tokens is None else n_tokens
         batcher.check_work(n_tokens, max(beam, alternatives + 1), seconds)
 
     def refuse_if_full(self) -> None:
-        """A Problem when no model has room, whatever is asked; costs less than to read what is asked."""
+        """Raises a Problem if all queues are full; cheaper than parsing the request first."""
         if self._batchers and all(batcher.full for batcher in self._batchers.values()):
-            self.batchers[0].meter.refused()
+            self.batchers[0].throughput.n_refused += 1
             raise too_busy(min(batcher.waiting_seconds for batcher in self.batchers))
 
-    def check(self) -> None:
-        """Look at every thread; when one is dead or stuck, tell all who wait."""
+    def check_health(self) -> None:
+        """Checks every thread; if one is dead or stuck, fails all requests."""
         if self.failure is not None:
             return
         for name, batcher in self._batchers.items():
-            wrong = batcher.health()
-            if wrong is not None:
-                self.failure = f"{name}: {wrong}"
-                log.error("an engine thread of %s is %s", name, wrong)
+            problem = batcher.health()
+            if problem is not None:
+                self.failure = f"{name}: {problem}"
+                log.error("engine thread of model %s: %s", name, problem)
         if self.failure is not None:
             for batcher in self._batchers.values():
                 batcher.fail()
 
-    def check_number(self, texts: Sequence[str]) -> None:
-        if len(texts) > self.settings.max_texts:
-            raise Problem(413, "too_many", f"{len(texts):,} texts; {self.settings.max_texts:,} at most")
+    def check_count(self, texts: Sequence[str]) -> None:
+        limit = self.settings.max_texts
+        if len(texts) > limit:
+            raise Problem(413, "too_many", f"{len(texts):,} texts, and the limit is {limit:,}")
 
-    def check_size(self, texts: Sequence[str]) -> None:
-        longest = max(map(len, texts), default=0)
-        if longest > self.settings.max_text:
-            most = self.settings.max_text
-            raise Problem(413, "too_long", f"a text of {longest:,} characters; {most:,} at most, or ?stream=1")
+    def check_lengths(self, texts: Sequence[str]) -> None:
+        longest, limit = max(map(len, texts), default=0), self.settings.max_text
+        if longest > limit:
+            message = f"a text has {longest:,} characters, and the limit is {limit:,}; use ?stream=1 for long texts"
+            raise Problem(413, "too_long", message)
 
     def check_beam(self, beam: int, alternatives: int) -> None:
-        most = self.settings.max_beam
-        if beam > most or alternatives >= most:
-            raise Problem(400, "too_wide", f"a beam of {most} at most, and {most - 1} alternatives")
+        limit = self.settings.max_beam
+        if beam > limit or alternatives >= limit:
+            raise Problem(400, "too_wide", f"beam may be {limit} at most, and alternatives {limit - 1}")
 
     def require_ready(self, model: ServedModel) -> None:
         if model.name not in self._batchers:
             raise not_ready()
 
-    def _batcher_of(self, model: ServedModel) -> Batcher:
+    def _get_batcher(self, model: ServedModel) -> Batcher:
         self.require_ready(model)
         return self._batchers[model.name]
 
-    def _batcher(self, model: ServedModel) -> Batcher:
+    def _create_batcher(self, model: ServedModel) -> Batcher:
         return Batcher(
             model.translators,
             wait_seconds=self.settings.wait_seconds,
@@ -209,7 +210,7 @@ class Service:
             stall_seconds=self.settings.stall_seconds,
         )
 
-    async def _watch(self) -> None:
+    async def _check_health_forever(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)
-            self.check()
+            await asyncio.sleep(_HEALTH_CHECK_SECONDS)
+            self.check_health()

@@ -1,1 +1,1 @@
-"""The routes of /v1."""
+"""The API of /v1."""

@@ -3,119 +3,162 @@
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ValidationError
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from regard.serve.api.request_body import body_of, read_asked
-from regard.serve.api.schemas import ERRORS, LookRequest, ModelsReply, TranslateReply, TranslateRequest
-from regard.serve.api.streaming import Stream
+from regard.serve.api.schemas import (
+    ERRORS,
+    LookRequest,
+    ModelsReply,
+    TranslateReply,
+    TranslateRequest,
+    model_record,
+    translation_record,
+)
+from regard.serve.api.streaming import SentenceStream
 from regard.serve.http.problem import Problem
-from regard.serve.http.responses import InParts, Json, model_record, translation_record
-from regard.serve.inside.look_service import Looking
-from regard.serve.inside.training_status import Stories
+from regard.serve.http.responses import JsonPartsResponse, JsonResponse
+from regard.serve.inside.look_service import LookService
+from regard.serve.inside.training_status import TrainingStatus
 from regard.serve.service import Service
 
-_TRUTHS = {"1": True, "true": True, "0": False, "false": False}
+RequestModel = TypeVar("RequestModel", bound=BaseModel)
+
+_BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 _STREAM_PARAMETER = {
     "name": "stream",
     "in": "query",
-    "description": "Server-sent events.",
+    "description": "Return server-sent events, one per sentence.",
     "schema": {"type": "boolean", "default": False},
 }
-_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+_EVENT_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 def translate_router(service: Service) -> tuple[APIRouter, ASGIApp]:
-    """The route that applications live on, and the same without a router: its machinery takes longer than ours."""
+    """The router of /v1/translate, and the same route as a plain ASGI application: the router adds much overhead."""
     router = APIRouter(tags=["translate"])
 
     @router.post(
         "/v1/translate",
-        summary="Translate one text or several",
-        responses={200: {"model": TranslateReply, "content": _STREAM}, **ERRORS},
-        openapi_extra={**body_of(TranslateRequest), "parameters": [_STREAM_PARAMETER]},
+        summary="Translate one or more texts",
+        responses={200: {"model": TranslateReply, "content": _EVENT_STREAM}, **ERRORS},
+        openapi_extra={**_request_body(TranslateRequest), "parameters": [_STREAM_PARAMETER]},
     )
     async def translate(request: Request) -> Response:
-        """With `?stream=1`, long texts come as server-sent events, sentence by sentence."""
+        """With `?stream=1`, the response is a stream of server-sent events, one per sentence; use it for long texts."""
         started_at = perf_counter()
-        asked = await read_asked(request, TranslateRequest)
-        model = service.pick(asked.source, asked.target, asked.model)
-        texts = [asked.text] if isinstance(asked.text, str) else asked.text
+        body = await _read_json(request, TranslateRequest)
+        model = service.pick(body.source, body.target, body.model)
+        texts = [body.text] if isinstance(body.text, str) else body.text
         if _wants_stream(request):
-            return StreamingResponse(Stream(service, model, texts, asked).events(), media_type="text/event-stream")
-        done = await service.translate(
+            stream = SentenceStream(service, model, texts, body)
+            return StreamingResponse(stream.events(), media_type="text/event-stream")
+        translations = await service.translate(
             texts,
             model=model,
-            target=asked.target,
-            beam=asked.beam,
-            alternatives=asked.alternatives,
-            details=asked.details,
+            target=body.target,
+            beam=body.beam,
+            alternatives=body.alternatives,
+            details=body.details,
         )
-        records = [translation_record(text, one, asked.details) for text, one in zip(texts, done, strict=True)]
+        records = [
+            translation_record(text, translation, body.details)
+            for text, translation in zip(texts, translations, strict=True)
+        ]
         milliseconds = round((perf_counter() - started_at) * 1000, 3)
-        return Json({"model": model.name, "milliseconds": milliseconds, "translations": records})
+        return JsonResponse({"model": model.name, "milliseconds": milliseconds, "translations": records})
 
-    async def translate_at_once(scope: Scope, receive: Receive, send: Send) -> None:
+    async def translate_directly(scope: Scope, receive: Receive, send: Send) -> None:
         response = await translate(Request(scope, receive))
         await response(scope, receive, send)
 
-    return router, translate_at_once
+    return router, translate_directly
+
+
+def inside_router(service: Service, look_service: LookService, training_status: TrainingStatus) -> APIRouter:
+    """The other routes that the page uses: models, their internals, and their training."""
+    router = APIRouter(tags=["look inside"])
+    model_name = Query(None, description="Model name from /v1/models; the default is the first model.")
+
+    @router.get("/v1/models", summary="List the models", response_model=ModelsReply, responses=ERRORS)
+    async def models() -> Response:
+        ready = service.ready
+        service.load_finished_runs()
+        return JsonResponse({"models": [model_record(model, ready) for model in service.models.values()]})
+
+    @router.post(
+        "/v1/look",
+        summary="Inspect what the model computes for one sentence",
+        responses={
+            200: {"description": "Format regard-look/1: attention weights, embeddings and layer outputs."},
+            **ERRORS,
+        },
+        openapi_extra=_request_body(LookRequest),
+    )
+    async def look(request: Request) -> Response:
+        """Interventions change the model for this request: heads off, no scaling, no mask, other positions."""
+        body = await _read_json(request, LookRequest)
+        model = service.pick(body.source, body.target, body.model)
+        service.require_ready(model)
+        service.check_lengths([body.text, body.translation or ""])
+        service.check_beam(body.beam, 0)
+        parts = await look_service.look(model, body)
+        return JsonPartsResponse(parts, lambda: look_service.release(parts))
+
+    @router.get(
+        "/v1/heads",
+        summary="Statistics of every attention head on the run's validation text",
+        responses={200: {"description": "Format regard-heads/1."}, **ERRORS},
+    )
+    async def heads(model: str | None = model_name) -> Response:
+        served_model = service.get_model(model)
+        service.require_ready(served_model)
+        return JsonResponse(await look_service.heads(served_model))
+
+    @router.get(
+        "/v1/training",
+        summary="Training progress and history of a model",
+        responses={200: {"description": "Format regard-run/1."}, **ERRORS},
+    )
+    async def training(model: str | None = model_name) -> Response:
+        return JsonResponse(await training_status.read(service.get_model(model)))
+
+    return router
+
+
+async def _read_json(request: Request, model: type[RequestModel]) -> RequestModel:
+    """Validates the request body; any mistake in it becomes a 4xx Problem.
+
+    Pydantic's parser limits nesting and rejects lone surrogates and NaN. Only application/json is accepted: pages of
+    other origins cannot send that without a CORS preflight.
+    """
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise Problem(415, "not_json", "send JSON with Content-Type: application/json")
+    try:
+        return model.model_validate_json(await request.body())
+    except ValidationError as error:
+        # the location and the reason, but never the client's value
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        location = ".".join(str(part) for part in first["loc"][:4])
+        message = f"{location}: {first['msg']}" if location else str(first["msg"])
+        raise Problem(422, "not_understood", message) from None
+
+
+def _request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """The OpenAPI description of a route that reads its body with `_read_json`."""
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _wants_stream(request: Request) -> bool:
     if not request.scope["query_string"]:
         return False
-    said = request.query_params.get("stream", "0").lower()
-    if said not in _TRUTHS:
-        raise Problem(422, "not_understood", "stream: 1 or 0")
-    return _TRUTHS[said]
-
-
-def inside_router(service: Service, looking: Looking, stories: Stories) -> APIRouter:
-    """What the page shows besides: the inside of a model, and how it was trained."""
-    router = APIRouter(tags=["look inside"])
-    named = Query(None, description="A name from /v1/models; the default is the first.")
-
-    @router.get("/v1/models", summary="What there is", response_model=ModelsReply, responses=ERRORS)
-    async def models() -> Response:
-        ready = service.ready
-        service.look_for_models()
-        return Json({"models": [model_record(model, ready) for model in service.models.values()]})
-
-    @router.post(
-        "/v1/look",
-        summary="Everything that the model computes for one sentence",
-        responses={200: {"description": "regard-look/1"}, **ERRORS},
-        openapi_extra=body_of(LookRequest),
-    )
-    async def look(request: Request) -> Response:
-        """With interventions: heads switched off, no scaling, no mask, other positions."""
-        asked = await read_asked(request, LookRequest)
-        model = service.pick(asked.source, asked.target, asked.model)
-        service.require_ready(model)
-        service.check_size([asked.text, asked.translation or ""])
-        service.check_beam(asked.beam, 0)
-        parts = await looking.look(model, asked)
-        return InParts(parts, lambda: looking.sent(parts))
-
-    @router.get(
-        "/v1/heads",
-        summary="Every head over the run's validation text",
-        responses={200: {"description": "regard-heads/1"}, **ERRORS},
-    )
-    async def heads(model: str | None = named) -> Response:
-        found = service.named(model)
-        service.require_ready(found)
-        return Json(await looking.heads(found))
-
-    @router.get(
-        "/v1/training",
-        summary="How the model was trained, so far",
-        responses={200: {"description": "regard-run/1"}, **ERRORS},
-    )
-    async def training(model: str | None = named) -> Response:
-        return Json(await stories.story(service.named(model)))
-
-    return router
+    value = request.query_params.get("stream", "0").lower()
+    if value not in _BOOLEANS:
+        raise Problem(422, "not_understood", "stream: must be 1 or 0")
+    return _BOOLEANS[value]

@@ -1,57 +1,71 @@
-"""What clients send and get: the records behind the OpenAPI description."""
+"""Requests and responses of /v1, as OpenAPI describes them."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from regard.serve.models import ServedModel
+from regard.text import normalise
+from regard.text.vocabulary import SPACE
+from regard.translator import Token, Translation
+
 Count = Annotated[int, Field(ge=0, le=100)]
 
 
-class _Asked(BaseModel):
-    """Strict: "4" is not 4, and an unknown key is a mistake that its writer wants to hear of."""
+class _Request(BaseModel):
+    """Strict: "4" is not accepted for 4, and unknown keys are errors."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class TranslateRequest(_Asked):
-    text: str | list[str] = Field(description="One text, or several.", examples=["It was too tired."])
-    source: str | None = Field(default=None, description="Language of the text; picks a model.")
-    target: str | None = Field(default=None, description="Language to translate into; picks a model.")
-    model: str | None = Field(default=None, description="A name from /v1/models; the default is the first.")
-    beam: int = Field(default=4, ge=1, le=100, description="Hypotheses kept a step; 1 is greedy.")
-    alternatives: Count = Field(default=0, description="How many of the next best translations to give as well.")
-    details: bool = Field(default=False, description="Also words, sub-words and their probabilities, and alignment.")
+class TranslateRequest(_Request):
+    text: str | list[str] = Field(description="One text or a list of texts.", examples=["It was too tired."])
+    source: str | None = Field(default=None, description="Source language; used to select a model.")
+    target: str | None = Field(default=None, description="Target language; used to select a model.")
+    model: str | None = Field(default=None, description="Model name from /v1/models; the default is the first model.")
+    beam: int = Field(default=4, ge=1, le=100, description="Beam size; 1 is greedy.")
+    alternatives: Count = Field(default=0, description="Number of alternative translations to return.")
+    details: bool = Field(default=False, description="Also return words, tokens, their probabilities, and alignment.")
 
 
-class HeadRequest(_Asked):
+class HeadRequest(_Request):
     attention: Literal["encoder", "decoder", "cross"]
     layer: Annotated[int, Field(ge=0, le=1_000)]
     head: Annotated[int, Field(ge=0, le=1_000)]
 
 
-class InterventionsRequest(_Asked):
-    heads_off: Annotated[list[HeadRequest], Field(max_length=10_000)] = Field(default_factory=list)
-    scale: bool = Field(default=True, description="false: scores are not divided by √d_k.")
-    mask: bool = Field(default=True, description="false: the decoder sees the future.")
-    positions: Literal["normal", "shuffled", "none"] = "normal"
+class InterventionsRequest(_Request):
+    heads_off: Annotated[list[HeadRequest], Field(max_length=10_000)] = Field(
+        default_factory=list, description="Attention heads to switch off."
+    )
+    scale: bool = Field(default=True, description="false: attention scores are not divided by √d_k.")
+    mask: bool = Field(default=True, description="false: the decoder sees future tokens.")
+    positions: Literal["normal", "shuffled", "none"] = Field(default="normal", description="Positional encodings.")
 
 
-class LookRequest(_Asked):
+class LookRequest(_Request):
     text: str = Field(examples=["The animal did not cross the street because it was too tired."])
-    translation: str | None = Field(default=None, description="Look at this translation, not at the model's own.")
-    model: str | None = None
-    source: str | None = None
-    target: str | None = None
-    beam: int = Field(default=4, ge=1, le=100)
-    interventions: InterventionsRequest = Field(default_factory=InterventionsRequest)
-    arrays: Literal["list", "base64"] = Field(default="list", description="How numbers are written.")
+    translation: str | None = Field(
+        default=None, description="Translation to inspect; the default is the model's own translation."
+    )
+    model: str | None = Field(default=None, description="Model name from /v1/models; the default is the first model.")
+    source: str | None = Field(default=None, description="Source language; used to select a model.")
+    target: str | None = Field(default=None, description="Target language; used to select a model.")
+    beam: int = Field(default=4, ge=1, le=100, description="Beam size; 1 is greedy.")
+    interventions: InterventionsRequest = Field(
+        default_factory=InterventionsRequest, description="Changes to the model for this request."
+    )
+    arrays: Literal["list", "base64"] = Field(
+        default="list", description="Encoding of arrays: nested lists, or base64 (smaller)."
+    )
 
 
-class Probable(BaseModel):
+class TextProbability(BaseModel):
     text: str
-    probability: float | None = Field(description="null where sub-words and words do not fit together.")
+    probability: float | None = Field(description="null if tokens cannot be assigned to words.")
 
 
 class Alternative(BaseModel):
@@ -60,17 +74,19 @@ class Alternative(BaseModel):
 
 
 class TranslationReply(BaseModel):
-    """words, source_words, tokens and alignment are there when details were asked for."""
+    """words, source_words, alignment and tokens are present only if the request has details: true."""
 
     text: str
     score: float = Field(description="Length-normalised log-probability.")
     alternatives: list[Alternative]
-    warnings: list[str] = Field(description="Signs of a hallucination: loops, copies, short, long.")
-    n_parts: int = Field(description="Into how many parts the text was split; 0 for a blank one.")
-    words: list[Probable] = []
+    warnings: list[str] = Field(
+        description="Signs of a hallucination: loops (repetition), copies (of the source), short, long."
+    )
+    n_parts: int = Field(description="Number of parts that the text was split into; 0 for blank text.")
+    words: list[TextProbability] = []
     source_words: list[str] = []
-    alignment: list[tuple[int, int]] = Field(default=[], description="(source word, word), counted from 0.")
-    tokens: list[Probable] = []
+    alignment: list[tuple[int, int]] = Field(default=[], description="Pairs (source word, target word), from 0.")
+    tokens: list[TextProbability] = []
 
 
 class TranslateReply(BaseModel):
@@ -89,8 +105,8 @@ class ModelReply(BaseModel):
     n_encoder_layers: int | None = None
     n_decoder_layers: int | None = None
     n_heads: int | None = None
-    training: bool = Field(description="Whether the run directory is there.")
-    ready: bool
+    training: bool = Field(description="Whether the run directory is available, for /v1/training.")
+    ready: bool = Field(description="Whether the model translates now; false while it trains.")
 
 
 class ModelsReply(BaseModel):
@@ -111,17 +127,65 @@ class Status(BaseModel):
     status: Literal["ok", "failed", "stopping"]
 
 
-ASKED: tuple[type[BaseModel], ...] = (TranslateRequest, LookRequest)
+REQUESTS: tuple[type[BaseModel], ...] = (TranslateRequest, LookRequest)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorReply, "description": "It makes no sense as it was asked."},
-    401: {"model": ErrorReply, "description": "The service wants an API key."},
-    404: {"model": ErrorReply, "description": "There is no such thing here."},
-    408: {"model": ErrorReply, "description": "The request came too slowly."},
-    413: {"model": ErrorReply, "description": "More, or longer, than the service takes."},
-    415: {"model": ErrorReply, "description": "Not application/json."},
-    422: {"model": ErrorReply, "description": "Not JSON, or not what is described here."},
-    429: {"model": ErrorReply, "description": "Too much is waiting; see Retry-After."},
-    503: {"model": ErrorReply, "description": "Stopping, the engine has failed, or the model still trains."},
-    504: {"model": ErrorReply, "description": "Not done before the deadline."},
+    400: {"model": ErrorReply, "description": "The request cannot be fulfilled: languages, beam size or text."},
+    401: {"model": ErrorReply, "description": "API key missing or invalid."},
+    404: {"model": ErrorReply, "description": "Not found."},
+    408: {"model": ErrorReply, "description": "The request was sent too slowly."},
+    413: {"model": ErrorReply, "description": "Too many texts, or too long."},
+    415: {"model": ErrorReply, "description": "Content-Type is not application/json."},
+    422: {"model": ErrorReply, "description": "Invalid JSON, or it does not match the schema."},
+    429: {"model": ErrorReply, "description": "The queue is full; see Retry-After."},
+    503: {"model": ErrorReply, "description": "The service is stopping, the engine has failed, or the model trains."},
+    504: {"model": ErrorReply, "description": "The deadline was exceeded."},
 }
+
+
+def translation_record(text: str, translation: Translation, details: bool) -> dict[str, Any]:
+    """A TranslationReply as a dictionary: Pydantic would take longer."""
+    record: dict[str, Any] = {
+        "text": translation.text,
+        "score": translation.score,
+        "alternatives": [
+            {"text": alternative.text, "score": alternative.score} for alternative in translation.alternatives
+        ],
+        "warnings": translation.warnings,
+        "n_parts": translation.n_parts,
+    }
+    if details:
+        record["words"] = _words(translation)
+        record["source_words"] = normalise(text).split()
+        record["alignment"] = translation.alignment
+        record["tokens"] = [{"text": token.piece, "probability": token.probability} for token in translation.tokens]
+    return record
+
+
+def model_record(model: ServedModel, ready: bool) -> dict[str, Any]:
+    """A ModelReply as a dictionary."""
+    return {
+        "name": model.name,
+        "source": model.source,
+        "targets": model.targets,
+        **model.facts,
+        "training": model.run is not None,
+        "ready": ready and model.ready,
+    }
+
+
+def _words(translation: Translation) -> list[dict[str, Any]]:
+    """Words separated by spaces; the probability of a word is the product over its tokens."""
+    words = translation.text.split()
+    groups: list[list[Token]] = []
+    for token in translation.tokens:
+        if token.piece.startswith(SPACE) or not groups:
+            groups.append([])
+        groups[-1].append(token)
+    groups = [group for group in groups if any(token.piece != SPACE for token in group)]
+    if len(groups) != len(words):
+        return [{"text": word, "probability": None} for word in words]
+    return [
+        {"text": word, "probability": prod((token.probability for token in group), start=1.0)}
+        for word, group in zip(words, groups, strict=True)
+    ]

@@ -1,1 +1,1 @@
-"""Dynamic batching: queues, worker threads, throughput."""
+"""Dynamic batching: the queue of a model, and its worker threads."""

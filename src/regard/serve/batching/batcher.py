@@ -1,34 +1,35 @@
-"""Texts that wait, and the threads that take them: batches by tokens, and nothing done for those who have left.
+"""Dynamic batching: texts of several requests are translated together, in batches limited by tokens.
 
-Everything but the translating itself happens on the event loop, so there are no locks. There is a translator for each
-core, so that a batch stays whole, and two threads for each translator: while one waits for the engine, the other cuts
-its next texts into sub-words, or puts its last ones together.
+Everything except the translation itself runs on the event loop, so no locks are needed. There is one translator per
+core, so that a batch is never split, and two threads per translator: while one waits for the engine, the other
+tokenizes its next batch or detokenizes its last one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
 
 from regard.decoding.options import DecodingOptions
 from regard.errors import UserError
-from regard.serve.batching.throughput import Meter
-from regard.serve.batching.worker import WorkThread
-from regard.serve.http.problem import Problem, engine_failed, too_busy, too_late
+from regard.serve.batching.worker import Worker
+from regard.serve.http.problem import Problem, deadline_exceeded, engine_failed, too_busy
 from regard.translator import Translation
 
-TOKENS_PER_BATCH = 1024  # of the source
-TEXTS_PER_BATCH = 64
-_THREADS_EACH = 2
-_PATIENCE_IN_TRAFFIC = 5  # times the usual wait: who was just answered may soon ask again
+MAX_BATCH_TOKENS = 1024  # source tokens, with padding
+MAX_BATCH_TEXTS = 64
+_WORKERS_PER_TRANSLATOR = 2
+_BUSY_WAIT_FACTOR = 5  # while a batch runs, its clients may soon send more: wait longer for a full batch
 _CLOSE_SECONDS = 2.0
-_SLOWEST = 100.0  # tokens a second; an engine that needs longer is stuck
+_MIN_TOKENS_PER_SECOND = 100.0  # an engine that is slower counts as stuck
+_INITIAL_TOKENS_PER_SECOND = 1_000.0  # before anything is measured
+_AVERAGING_SECONDS = 10.0  # busy time after which a measurement has a weight of 1/e
 
 
-class Translates(Protocol):
+class TranslatorLike(Protocol):
     """What the batcher needs of a Translator."""
 
     def translate(
@@ -37,8 +38,8 @@ class Translates(Protocol):
 
 
 @dataclass(frozen=True)
-class Wish:
-    """How a text is to be translated; only like wishes share a batch."""
+class BatchKey:
+    """How a text is translated; only texts with equal keys share a batch."""
 
     options: DecodingOptions = field(default_factory=DecodingOptions)
     target: str | None = None
@@ -46,72 +47,109 @@ class Wish:
 
 
 @dataclass(eq=False)
-class _Request:
-    """The texts of one request: what is known of each, and how many are not yet."""
+class _PendingRequest:
+    """The texts of one request, with the translations that are finished."""
 
-    found: list[Translation | None]
-    n_left: int
-    answer: asyncio.Future[list[Translation]]
+    translations: list[Translation | None]
+    n_remaining: int
+    future: asyncio.Future[list[Translation]]
 
 
 @dataclass(eq=False)
-class _Line:
-    """One text that waits, or is being translated."""
+class _QueuedText:
+    """One text that is queued or being translated."""
 
-    request: _Request
-    place: int
+    request: _PendingRequest
+    index: int  # within its request
     text: str
     n_tokens: int
-    wish: Wish
-    since: float
+    key: BatchKey
+    queued_at: float
+
+
+@dataclass
+class Throughput:
+    """Counters, and the speed while at least one worker is busy, as an exponentially weighted average."""
+
+    n_batches: int = 0
+    n_texts: int = 0
+    n_tokens: int = 0  # source tokens translated
+    n_wasted_tokens: int = 0  # translated after the client had disconnected
+    n_dropped_tokens: int = 0  # removed from the queue: the client disconnected, or its deadline passed
+    n_refused: int = 0  # requests refused with 429
+    _n_running: int = 0
+    _measured_at: float = 0.0
+    _tokens: float = 0.0
+    _seconds: float = 0.0
+
+    def start_batch(self) -> None:
+        if not self._n_running:
+            self._measured_at = monotonic()
+        self._n_running += 1
+
+    def end_batch(self, n_texts: int, n_tokens: int, n_wasted_tokens: int, saturated: bool) -> None:
+        """`saturated`: the batch was large and more texts were queued; only such batches measure the engine's speed."""
+        now = monotonic()
+        if saturated:
+            elapsed = max(now - self._measured_at, 1e-6)
+            decay = max(0.0, 1 - elapsed / _AVERAGING_SECONDS)
+            self._tokens = self._tokens * decay + n_tokens
+            self._seconds = self._seconds * decay + elapsed
+        self._measured_at = now
+        self._n_running -= 1
+        self.n_batches += 1
+        self.n_texts += n_texts
+        self.n_tokens += n_tokens
+        self.n_wasted_tokens += n_wasted_tokens
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self._tokens / self._seconds if self._seconds else _INITIAL_TOKENS_PER_SECOND
+
+    def estimate_seconds(self, n_tokens: float) -> float:
+        return n_tokens / max(self.tokens_per_second, 1.0)
 
 
 class Batcher:
-    """The queue of one model. Made on, and only used from, the event loop."""
+    """The queue of one model. Created on the event loop and only used from it."""
 
     def __init__(
-        self,
-        translators: Sequence[Translates],
-        *,
-        wait_seconds: float,
-        max_waiting: int,
-        stall_seconds: float,
-        meter: Meter | None = None,
+        self, translators: Sequence[TranslatorLike], *, wait_seconds: float, max_waiting: int, stall_seconds: float
     ) -> None:
         self._translators = translators
         self._wait_seconds, self._max_waiting, self._stall_seconds = wait_seconds, max_waiting, stall_seconds
-        self.meter = meter or Meter()
-        self._waiting: dict[Wish, dict[_Line, None]] = {}  # dicts as ordered sets: leaving costs nothing
-        self._running: dict[WorkThread, list[_Line]] = {}
-        self._threads: dict[WorkThread, Translates] = {}
+        self.throughput = Throughput()
+        self._queues: dict[BatchKey, dict[_QueuedText, None]] = {}  # dicts as ordered sets: removal is O(1)
+        self._running: dict[Worker, list[_QueuedText]] = {}
+        self._workers: dict[Worker, TranslatorLike] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._failed = False
         self.n_waiting = self.n_waiting_tokens = 0
-        self._n_sent_away = 0  # texts of the largest request that has found no room, while there is none
+        self._n_refused_texts = 0  # size of the largest request that was refused since the queue became full
 
     def start(self) -> None:
-        turns = [*self._translators] * _THREADS_EACH
-        self._threads = {WorkThread(f"engine-{number}"): one for number, one in enumerate(turns)}
+        translators = [*self._translators] * _WORKERS_PER_TRANSLATOR
+        self._workers = {Worker(f"engine-{number}"): translator for number, translator in enumerate(translators)}
 
     def close(self) -> bool:
-        """End the threads; False when one of them does not."""
-        for thread in self._threads:
-            thread.close()
-        ended = [thread.join(_CLOSE_SECONDS) for thread in self._threads]
+        """Ends the workers; returns False if one of them is stuck."""
+        for worker in self._workers:
+            worker.close()
+        ended = [worker.join(_CLOSE_SECONDS) for worker in self._workers]
         return all(ended)
 
     async def translate(
         self,
         texts: Sequence[str],
-        size: Callable[[str], int],
-        wish: Wish,
+        count_tokens: Callable[[str], int],
+        key: BatchKey,
         *,
         deadline_seconds: float,
         admitted: bool = False,
     ) -> list[Translation]:
-        """One translation a text; `size` counts tokens. A Problem when there is no room, no time or no engine.
+        """Translates texts, in order. Raises a Problem if the queue is full, the deadline passes or the engine fails.
 
-        `admitted`: part of something that has been let in before, so the queue's bound does not apply.
+        `admitted`: the texts belong to a request that `admit` has accepted, so the limit of the queue does not apply.
         """
         if self._failed:
             raise engine_failed()
@@ -119,207 +157,210 @@ class Batcher:
             return []
         if not admitted:
             self.admit(len(texts), deadline_seconds)
-        sizes = [size(text) for text in texts]
+        sizes = [count_tokens(text) for text in texts]
         if not admitted:
-            self.check_work(sum(sizes), wish.options.beam, deadline_seconds)
-        request = _Request([None] * len(texts), len(texts), asyncio.get_running_loop().create_future())
+            self.check_work(sum(sizes), key.options.beam, deadline_seconds)
+        request = _PendingRequest([None] * len(texts), len(texts), asyncio.get_running_loop().create_future())
         now = monotonic()
-        lines = [
-            _Line(request, place, text, n_tokens, wish, now)
-            for place, (text, n_tokens) in enumerate(zip(texts, sizes, strict=True))
+        queued = [
+            _QueuedText(request, index, text, n_tokens, key, now)
+            for index, (text, n_tokens) in enumerate(zip(texts, sizes, strict=True))
         ]
-        self._enqueue(lines)
+        self._enqueue(queued)
         try:
             async with asyncio.timeout(deadline_seconds):
-                return await request.answer
+                return await request.future
         except TimeoutError:
-            raise too_late(deadline_seconds) from None
+            raise deadline_exceeded(deadline_seconds) from None
         finally:
-            self._forget(lines)
+            self._drop(queued)
 
     def health(self) -> str | None:
-        """What is wrong with the threads; None when nothing is."""
+        """What is wrong with the workers, or None."""
         if self._failed:
             return "failed"
-        for thread in self._threads:
-            if not thread.alive:
-                return f"dead ({thread.ended_by})"
-            if thread.busy_seconds > self._stall_seconds + self._patience():
+        for worker in self._workers:
+            if not worker.alive:
+                return f"dead ({worker.ended_by})"
+            if worker.busy_seconds > self._stall_seconds + self._max_running_seconds():
                 return "stuck"
         return None
 
-    def _patience(self) -> float:
-        """How long a large model on a slow machine could take for what is being translated."""
-        running = (line for batch in self._running.values() for line in batch)
-        work = sum(_work(line.n_tokens, line.wish.options.beam) for line in running)
-        return work / min(self.meter.tokens_per_second, _SLOWEST)
+    def _max_running_seconds(self) -> float:
+        """How long a large model on a slow machine could take for the running batches."""
+        running = (item for batch in self._running.values() for item in batch)
+        work = sum(_work(item.n_tokens, item.key.options.beam) for item in running)
+        return work / min(self.throughput.tokens_per_second, _MIN_TOKENS_PER_SECOND)
 
     def fail(self) -> None:
-        """Give up: everyone who waits is told, and whoever comes."""
+        """Fails all current and future requests."""
         self._failed = True
-        running = [line for batch in self._running.values() for line in batch]
-        waiting = [line for lines in self._waiting.values() for line in lines]
-        for line in running + waiting:
-            _refuse(line.request, engine_failed())
+        running = [item for batch in self._running.values() for item in batch]
+        queued = [item for queue in self._queues.values() for item in queue]
+        for item in running + queued:
+            _reject(item.request, engine_failed())
 
     def admit(self, n_texts: int, deadline_seconds: float) -> None:
-        """Bounded by number, and by what can be done in time. An empty queue takes whatever the limits allow.
+        """Raises a Problem if the queue is full or too slow for the deadline. An empty queue accepts any request.
 
-        Who asks for little does not overtake who was sent away for asking for much: until there is room for that, the
-        queue counts as full.
+        Small requests do not overtake a large one that was refused: the queue counts as full until the large one fits.
         """
         if self.n_waiting and self.n_waiting + n_texts > self._max_waiting:
-            self._n_sent_away = max(self._n_sent_away, n_texts)
+            self._n_refused_texts = max(self._n_refused_texts, n_texts)
         if self.full or (self.n_waiting and self.waiting_seconds > deadline_seconds / 2):
-            self.meter.refused()
+            self.throughput.n_refused += 1
             raise too_busy(self.waiting_seconds)
-        self._n_sent_away = 0
+        self._n_refused_texts = 0
 
     def check_work(self, n_tokens: int, beam: int, deadline_seconds: float) -> None:
-        """What could not be done in time, even alone, is not begun: it would keep everyone else waiting for nothing."""
-        seconds = self.meter.seconds_for(_work(n_tokens, beam))
+        """Raises a Problem if the deadline would pass even on an idle engine: it would only delay other requests."""
+        seconds = self.throughput.estimate_seconds(_work(n_tokens, beam))
         if seconds > deadline_seconds:
-            raise Problem(
-                413,
-                "too_much",
-                f"this would take about {seconds:,.0f} s; {deadline_seconds:g} s at most: send less at once",
+            message = (
+                f"this would take about {seconds:,.0f} s, and the limit is {deadline_seconds:g} s; send less at once"
             )
+            raise Problem(413, "too_much", message)
 
     @property
     def full(self) -> bool:
-        """Whether a request can be refused before it is read."""
-        return self._n_sent_away > 0 and self.n_waiting > 0 and self.n_waiting + self._n_sent_away > self._max_waiting
+        """Whether every request is refused, whatever its size."""
+        n_refused = self._n_refused_texts
+        return n_refused > 0 and self.n_waiting > 0 and self.n_waiting + n_refused > self._max_waiting
 
     @property
     def waiting_seconds(self) -> float:
-        """How long what waits should take."""
-        return self.meter.seconds_for(self.n_waiting_tokens)
+        """Estimated time to translate what is queued."""
+        return self.throughput.estimate_seconds(self.n_waiting_tokens)
 
-    def _enqueue(self, lines: list[_Line]) -> None:
-        self._waiting.setdefault(lines[0].wish, {}).update(dict.fromkeys(lines))
-        self.n_waiting += len(lines)
-        self.n_waiting_tokens += sum(line.n_tokens for line in lines)
-        self._wake()
+    def _enqueue(self, items: list[_QueuedText]) -> None:
+        self._queues.setdefault(items[0].key, {}).update(dict.fromkeys(items))
+        self.n_waiting += len(items)
+        self.n_waiting_tokens += sum(item.n_tokens for item in items)
+        self._start_batches()
 
-    def _forget(self, lines: list[_Line]) -> None:
-        """Take out what is still waiting: its client is served, has left, or has waited too long."""
-        for line in lines:
-            queue = self._waiting.get(line.wish)
-            if queue is not None and line in queue:
-                self._remove(line)
-                self.meter.dropped(line.n_tokens)
+    def _drop(self, items: list[_QueuedText]) -> None:
+        """Removes what is still queued: the request has failed, its client has disconnected or its deadline passed."""
+        for item in items:
+            queue = self._queues.get(item.key)
+            if queue is not None and item in queue:
+                self._remove(item)
+                self.throughput.n_dropped_tokens += item.n_tokens
 
-    def _remove(self, line: _Line) -> None:
-        queue = self._waiting[line.wish]
-        del queue[line]
+    def _remove(self, item: _QueuedText) -> None:
+        queue = self._queues[item.key]
+        del queue[item]
         if not queue:
-            del self._waiting[line.wish]
+            del self._queues[item.key]
         self.n_waiting -= 1
-        self.n_waiting_tokens -= line.n_tokens
+        self.n_waiting_tokens -= item.n_tokens
 
-    def _wake(self) -> None:
-        """Start batches while a translator is idle and enough is waiting, or something has waited long enough.
+    def _start_batches(self) -> None:
+        """Starts batches while a translator is idle, and enough texts are queued or one has waited long enough.
 
-        Enough is a translator's share of all that is there: two small batches take longer than one of twice the size.
-        A translator that is busy is given its next batch already when that is a full one.
+        Enough is one translator's share of all queued and running texts, because two small batches take longer than
+        one of twice the size. A busy translator gets its next batch early if that batch is full.
         """
-        while self._waiting and not self._failed:
-            busy = [self._threads[thread] for thread in self._running]
-            free = sorted((busy.count(one), number, thread) for number, (thread, one) in self._free())
-            if not free:
+        while self._queues and not self._failed:
+            busy = [self._workers[worker] for worker in self._running]
+            worker = self._idle_worker(busy)
+            if worker is None:
                 return
-            lines = min(self._waiting.values(), key=lambda queue: next(iter(queue)).since)
+            queue = min(self._queues.values(), key=lambda items: next(iter(items)).queued_at)
             n_running = sum(map(len, self._running.values()))
-            share = min(TEXTS_PER_BATCH, -(-(self.n_waiting + n_running) // len(self._translators)))
-            due = next(iter(lines)).since + self._wait_seconds * (_PATIENCE_IN_TRAFFIC if busy else 1)
-            if len(lines) < TEXTS_PER_BATCH and all(one in busy for one in self._translators):
+            share = min(MAX_BATCH_TEXTS, -(-(self.n_waiting + n_running) // len(self._translators)))
+            due = next(iter(queue)).queued_at + self._wait_seconds * (_BUSY_WAIT_FACTOR if busy else 1)
+            if len(queue) < MAX_BATCH_TEXTS and all(translator in busy for translator in self._translators):
                 return
-            if len(lines) < (share if busy else TEXTS_PER_BATCH) and monotonic() < due:
-                self._wake_at(due)
+            if len(queue) < (share if busy else MAX_BATCH_TEXTS) and monotonic() < due:
+                self._set_timer(due)
                 return
-            self._begin(free[0][2], _choose(list(lines), share))
+            self._start_batch(worker, _choose(list(queue), share))
 
-    def _free(self) -> Iterator[tuple[int, tuple[WorkThread, Translates]]]:
-        return ((number, item) for number, item in enumerate(self._threads.items()) if item[0] not in self._running)
+    def _idle_worker(self, busy: list[TranslatorLike]) -> Worker | None:
+        """The idle worker whose translator has the fewest running batches."""
+        idle = (worker for worker in self._workers if worker not in self._running)
+        return min(idle, key=lambda worker: busy.count(self._workers[worker]), default=None)
 
-    def _wake_at(self, due: float) -> None:
+    def _set_timer(self, due: float) -> None:
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0.0, due - monotonic()), self._timer_rang)
+            self._timer = loop.call_later(max(0.0, due - monotonic()), self._on_timer)
 
-    def _timer_rang(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self._wake()
+        self._start_batches()
 
-    def _begin(self, thread: WorkThread, batch: list[_Line]) -> None:
-        for line in batch:
-            self._remove(line)
-        self._running[thread] = batch
-        enough = len(batch) >= TEXTS_PER_BATCH // 4 or sum(line.n_tokens for line in batch) >= TOKENS_PER_BATCH // 4
-        full = self.n_waiting > 0 and enough
-        translator, wish = self._threads[thread], batch[0].wish
-        texts = [line.text for line in batch]
-        self.meter.begun()
-        work = thread.submit(lambda: _translated(translator, texts, wish))
-        work.add_done_callback(lambda done: self._finished(thread, done, full))
+    def _start_batch(self, worker: Worker, batch: list[_QueuedText]) -> None:
+        for item in batch:
+            self._remove(item)
+        self._running[worker] = batch
+        large = len(batch) >= MAX_BATCH_TEXTS // 4 or sum(item.n_tokens for item in batch) >= MAX_BATCH_TOKENS // 4
+        saturated = self.n_waiting > 0 and large
+        translator, key = self._workers[worker], batch[0].key
+        texts = [item.text for item in batch]
+        self.throughput.start_batch()
+        future = worker.submit(lambda: _translate_batch(translator, texts, key))
+        future.add_done_callback(lambda finished: self._end_batch(worker, finished, saturated))
 
-    def _finished(self, thread: WorkThread, done: asyncio.Future[list[Translation | Exception]], full: bool) -> None:
-        batch = self._running.pop(thread)
-        results = done.result()
-        wasted = sum(line.n_tokens for line in batch if line.request.answer.done())
-        self.meter.finished(len(batch), sum(line.n_tokens for line in batch), wasted, full)
-        for line, result in zip(batch, results, strict=True):
-            _deliver(line, result)
-        self._wake()
+    def _end_batch(
+        self, worker: Worker, finished: asyncio.Future[list[Translation | Exception]], saturated: bool
+    ) -> None:
+        batch = self._running.pop(worker)
+        results = finished.result()
+        n_wasted_tokens = sum(item.n_tokens for item in batch if item.request.future.done())
+        self.throughput.end_batch(len(batch), sum(item.n_tokens for item in batch), n_wasted_tokens, saturated)
+        for item, result in zip(batch, results, strict=True):
+            _deliver(item, result)
+        self._start_batches()
 
 
 def _work(n_tokens: int, beam: int) -> float:
-    """A wide beam takes longer than the usual one."""
+    """Tokens, weighted by how much slower a beam is than the default of 4."""
     return n_tokens * max(1.0, beam / 4)
 
 
-def _choose(lines: list[_Line], most: int) -> list[_Line]:
-    """A batch around the one that has waited longest: of like length, so that little is padded."""
-    if len(lines) > most:
-        first = lines[0]
-        lines = sorted(lines, key=lambda line: (line is not first, abs(line.n_tokens - first.n_tokens)))
-    chosen: list[_Line] = []
+def _choose(items: list[_QueuedText], max_texts: int) -> list[_QueuedText]:
+    """A batch with the oldest text and others of similar length, so that there is little padding."""
+    if len(items) > max_texts:
+        oldest = items[0]
+        items = sorted(items, key=lambda item: (item is not oldest, abs(item.n_tokens - oldest.n_tokens)))
+    chosen: list[_QueuedText] = []
     longest = 0
-    for line in lines[:most]:
-        longest = max(longest, line.n_tokens)
-        if chosen and (longest + 1) * (len(chosen) + 1) > TOKENS_PER_BATCH:  # each ends with a symbol more
+    for item in items[:max_texts]:
+        longest = max(longest, item.n_tokens)
+        if chosen and (longest + 1) * (len(chosen) + 1) > MAX_BATCH_TOKENS:  # + 1: the end-of-sentence token
             break
-        chosen.append(line)
+        chosen.append(item)
     return chosen
 
 
-def _translated(translator: Translates, texts: list[str], wish: Wish) -> list[Translation | Exception]:
-    """In a thread: one answer a text. When a batch fails, each is tried alone, so that one can not spoil the others."""
+def _translate_batch(translator: TranslatorLike, texts: list[str], key: BatchKey) -> list[Translation | Exception]:
+    """Runs in a worker. If a batch fails, its texts are translated one by one, so that only the bad ones fail."""
     try:
-        return list(translator.translate(texts, options=wish.options, target=wish.target, details=wish.details))
+        return list(translator.translate(texts, options=key.options, target=key.target, details=key.details))
     except Exception as error:
         if len(texts) == 1:
             return [error]
-    return [answer for text in texts for answer in _translated(translator, [text], wish)]
+    return [result for text in texts for result in _translate_batch(translator, [text], key)]
 
 
-def _deliver(line: _Line, result: Translation | Exception) -> None:
-    request = line.request
+def _deliver(item: _QueuedText, result: Translation | Exception) -> None:
+    request = item.request
     if isinstance(result, Exception):
-        _refuse(request, _problem(result))
+        _reject(request, _problem(result))
         return
-    request.found[line.place] = result
-    request.n_left -= 1
-    if not request.n_left and not request.answer.done():
-        request.answer.set_result([one for one in request.found if one is not None])
+    request.translations[item.index] = result
+    request.n_remaining -= 1
+    if not request.n_remaining and not request.future.done():
+        request.future.set_result([translation for translation in request.translations if translation is not None])
 
 
-def _refuse(request: _Request, problem: Problem) -> None:
-    if not request.answer.done():
-        request.answer.set_exception(problem)
+def _reject(request: _PendingRequest, problem: Problem) -> None:
+    if not request.future.done():
+        request.future.set_exception(problem)
 
 
 def _problem(error: Exception) -> Problem:
     if isinstance(error, UserError):
         return Problem(400, "can_not_translate", str(error))
-    return Problem(500, "engine_error", f"the engine could not translate this ({type(error).__name__})")
+    return Problem(500, "engine_error", f"the engine could not translate this text ({type(error).__name__})")

@@ -1,4 +1,4 @@
-"""A thread for work that takes long, of which one can tell whether it is still alive and since when it is busy."""
+"""A worker thread that can be monitored: whether it is alive, and for how long it has been busy."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Job(Generic[T]):
-    work: Callable[[], T]
-    answer: asyncio.Future[T]
+class _Call(Generic[T]):
+    function: Callable[[], T]
+    future: asyncio.Future[T]
     loop: asyncio.AbstractEventLoop
 
 
-class WorkThread:
-    """Runs one thing after the other. A daemon: a thread that is stuck must not keep the process from ending."""
+class Worker:
+    """Runs functions one at a time in a daemon thread: a stuck thread must not keep the process from ending."""
 
     def __init__(self, name: str) -> None:
-        self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
+        self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
         self.busy_since: float | None = None
-        self.ended_by: str | None = None  # the kind of error that killed it
+        self.ended_by: str | None = None  # type of the exception that ended the thread
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -40,44 +40,44 @@ class WorkThread:
         since = self.busy_since
         return 0.0 if since is None else monotonic() - since
 
-    def submit(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """The work's value, in time. Work whose future was cancelled before its turn is never begun."""
+    def submit(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Schedules a call. If the future is cancelled before the call starts, it never runs."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
-        self._jobs.put(_Job(work, answer, loop))
-        return answer
+        future: asyncio.Future[T] = loop.create_future()
+        self._calls.put(_Call(function, future, loop))
+        return future
 
     def close(self) -> None:
-        """End after what was submitted."""
-        self._jobs.put(None)
+        """Ends the thread after the calls that are already scheduled."""
+        self._calls.put(None)
 
     def join(self, seconds: float) -> bool:
-        """Whether it ended within that time."""
+        """Waits for the thread; returns whether it has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            if job.answer.cancelled():
+        while (call := self._calls.get()) is not None:
+            if call.future.cancelled():
                 continue
             self.busy_since = monotonic()
             value, error = None, None
             try:
-                value = job.work()
-            except Exception as failed:
-                error = failed
+                value = call.function()
+            except Exception as exception:
+                error = exception
             except BaseException as fatal:
                 self.ended_by = type(fatal).__name__
                 return
             self.busy_since = None
-            with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
-                job.loop.call_soon_threadsafe(_settle, job.answer, value, error)
+            with suppress(RuntimeError):  # the loop is closed: nothing awaits the result
+                call.loop.call_soon_threadsafe(_resolve, call.future, value, error)
 
 
-def _settle(answer: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
-    if answer.done():
+def _resolve(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
+    if future.done():
         return
     if error is None:
-        answer.set_result(value)
+        future.set_result(value)
     else:
-        answer.set_exception(error)
+        future.set_exception(error)

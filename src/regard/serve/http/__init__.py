@@ -1,1 +1,1 @@
-"""HTTP: server, protocol, admission, responses, monitoring."""
+"""The HTTP layer: server, protocol, admission, responses, access log, monitoring."""

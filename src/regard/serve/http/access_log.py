@@ -1,4 +1,4 @@
-"""The outermost layer: a request id, security headers, a line in the log, a count in the metrics."""
+"""The outermost middleware: request ids, security headers, access log, request metrics."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from time import perf_counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve.http.metrics import Metrics
+from regard.serve.http.monitoring import Metrics
 
-access = logging.getLogger("regard.access")
+log = logging.getLogger("regard.access")
 
-_SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 CSP = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
-_SECURITY = [
+CLIENT_DISCONNECTED = 499  # logged when the client has closed the connection; never sent
+_VALID_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_SECURITY_HEADERS = [
     (b"content-security-policy", CSP.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -25,13 +26,12 @@ _SECURITY = [
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 ]
 _NO_STORE = (b"cache-control", b"no-store")
-_STARTED = secrets.token_hex(4)
-_numbers = count(1)
-LEFT = 499  # nobody is sent this: the client has closed the connection
+_ID_PREFIX = secrets.token_hex(4)  # differs between processes
+_request_numbers = count(1)
 
 
-class Front:
-    """Sees every request first and every response last. Neither text nor keys nor queries reach log or metrics."""
+class AccessLog:
+    """Logs and counts every request. Texts, keys and query strings never reach the log or the metrics."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, routes: Collection[str]) -> None:
         self._app, self._metrics, self._routes = app, metrics, routes
@@ -43,13 +43,13 @@ class Front:
         started_at = perf_counter()
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
-        status = LEFT
+        status = CLIENT_DISCONNECTED
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [*message["headers"], *_SECURITY, (b"x-request-id", request_id.encode())]
+                headers = [*message["headers"], *_SECURITY_HEADERS, (b"x-request-id", request_id.encode())]
                 if not any(name == b"cache-control" for name, _ in headers):
                     headers.append(_NO_STORE)
                 message = {**message, "headers": headers}
@@ -60,11 +60,11 @@ class Front:
         finally:
             seconds = perf_counter() - started_at
             route = self._route(scope)
-            self._metrics.saw(route, status, seconds)
-            access.info("%s %s %d %.1f ms %s", _method(scope), route, status, seconds * 1000, request_id)
+            self._metrics.record(route, status, seconds)
+            log.info("%s %s %d %.1f ms %s", _method(scope), route, status, seconds * 1000, request_id)
 
     def _route(self, scope: Scope) -> str:
-        """The template of the route that was taken, never another path: that is the client's own text."""
+        """The route template, or "other": an unknown path is text that the client wrote, and is not logged."""
         template = str(getattr(scope.get("route"), "path", scope["path"]))
         if template.startswith("/static/"):
             template = "/static"
@@ -73,9 +73,9 @@ class Front:
 
 def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
-        if name == b"x-request-id" and _SANE_ID.fullmatch(value):
+        if name == b"x-request-id" and _VALID_ID.fullmatch(value):
             return str(value.decode())
-    return f"{_STARTED}{next(_numbers):08x}"
+    return f"{_ID_PREFIX}{next(_request_numbers):08x}"
 
 
 def _method(scope: Scope) -> str:

@@ -1,4 +1,4 @@
-"""Who is let in: keys, size, pace, and whether the service still takes anything. And who has left is noticed here."""
+"""Admission: checks host, API key and size of a request, and cancels its work when the client disconnects."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve.http.problem import Problem, leaving, too_busy
+from regard.serve.http.problem import Problem, stopping, too_busy
 from regard.serve.http.responses import LIBRETRANSLATE_PATHS, problem_response
 from regard.serve.service import Service
 
 log = logging.getLogger("regard.serve")
 
-_ALIVE = "/livez"
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-_TRANSLATES = frozenset({"/v1/translate", "/translate"})
-_ALWAYS_ANSWERED = frozenset({_ALIVE, "/readyz", "/metrics"})
+_LIVENESS_PATH = "/livez"
+_MONITORING_PATHS = frozenset({_LIVENESS_PATH, "/readyz", "/metrics"})  # answered while the service stops, too
+_TRANSLATE_PATHS = frozenset({"/v1/translate", "/translate"})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class _NotRead(Exception):
-    """The client does not take what it asked for."""
+class _ClientNotReading(Exception):
+    """The client does not read its response."""
 
 
-class Guard:
-    """Reads a request's body under its limits, then runs the application until it answers or the client leaves."""
+class Admission:
+    """Middleware: reads the request body within the limits, then runs the application until the client disconnects."""
 
-    def __init__(self, app: ASGIApp, service: Service, direct: Mapping[str, ASGIApp]) -> None:
-        """`direct`: what a POST to a path goes to, without a router's detour."""
+    def __init__(self, app: ASGIApp, service: Service, direct_routes: Mapping[str, ASGIApp]) -> None:
+        """`direct_routes` handle POST requests to these paths without the overhead of the router."""
         self._app, self._service, self._settings = app, service, service.settings
-        self._direct = direct
+        self._direct_routes = direct_routes
         self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,45 +41,45 @@ class Guard:
             return
         started = False
 
-        async def watched_send(message: Message) -> None:
+        async def send_within_timeout(message: Message) -> None:
             nonlocal started
-            if not started and self._service.draining:  # so that nobody asks again on this connection
+            if not started and self._service.draining:  # the client should not reuse this connection
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
             started = True
             if message.get("more_body", False):
-                await self._send_in_time(message, send)
+                await self._send_part(message, send)
             else:
                 await send(message)
 
         try:
-            await self._admit(scope, receive, watched_send)
+            await self._admit(scope, receive, send_within_timeout)
         except Problem as problem:
             if not started:
-                await problem_response(problem, scope)(scope, receive, watched_send)
-        except _NotRead:
-            pass  # the server hangs up on an answer that has no end
+                await problem_response(problem, scope)(scope, receive, send_within_timeout)
+        except _ClientNotReading:
+            pass  # uvicorn closes the connection, because the response is incomplete
         except Exception as error:
-            report(error)
-            if started:  # the server logs what it gets, and the error may hold a client's text
-                raise RuntimeError("the response broke off") from None
-            await problem_response(Problem(500, "internal", "an error of ours"), scope)(scope, receive, send)
+            log_error(error)
+            if started:  # uvicorn logs what it catches, and the original error may contain a client's text
+                raise RuntimeError("the response was interrupted") from None
+            await problem_response(Problem(500, "internal", "internal error"), scope)(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._check_host(scope)
         self._check_key(scope)
-        if scope["path"] in _ALWAYS_ANSWERED:
+        if scope["path"] in _MONITORING_PATHS:
             await self._app(scope, receive, send)
             return
         if self._service.closed:
-            raise leaving()
-        if scope["path"] in _TRANSLATES:
+            raise stopping()
+        if scope["path"] in _TRANSLATE_PATHS:
             self._service.refuse_if_full()
         self._service.n_admitted += 1
         body = bytearray()
         try:
-            await self._read(scope, receive, body)
+            await self._read_body(scope, receive, body)
             if scope["method"] == "POST":
-                await self._run_while_there(scope, bytes(body), receive, send)
+                await self._run_until_disconnect(scope, bytes(body), receive, send)
             else:
                 await self._app(scope, _replay(bytes(body), receive), send)
         finally:
@@ -87,123 +87,126 @@ class Guard:
             self._service.n_admitted -= 1
 
     def _check_host(self, scope: Scope) -> None:
-        """Of a service for this machine alone: a stranger's page could give its own name this machine's address, and
-        then read whatever we say to anybody without a key. Its requests still have that name."""
-        if self._service.keys is not None or self._settings.host not in _LOCAL:
+        """Prevents DNS rebinding: a web page could point its own host name at this machine and read our responses.
+
+        Such requests still carry that host name. Services with API keys or a public address are not affected.
+        """
+        if self._service.keys is not None or self._settings.host not in _LOOPBACK:
             return
-        for host in (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"):
-            name = re.sub(r":\d*$", "", host).lower().strip("[]")
-            if name not in _LOCAL and name not in {one.lower() for one in self._settings.names}:
-                message = f"this service is for its own machine, and does not answer to {name[:100]!r}"
-                raise Problem(421, "wrong_host", f"{message}; --name lets it")
+        allowed = _LOOPBACK | {name.lower() for name in self._settings.names}
+        for header in (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"):
+            host = re.sub(r":\d*$", "", header).lower().strip("[]")
+            if host not in allowed:
+                message = f"this service only accepts local requests, not for host {host[:100]!r}"
+                raise Problem(421, "wrong_host", f"{message}; allow it with --name")
 
     def _check_key(self, scope: Scope) -> None:
-        """LibreTranslate's clients have the key in the body: its routes look for it there when it is not here."""
+        """LibreTranslate clients may send the key in the body instead; those routes check it there."""
         keys, path = self._service.keys, scope["path"]
-        if keys is None or path == _ALIVE or _is_page(path):
+        if keys is None or path == _LIVENESS_PATH or _is_page(path):
             return
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        scheme, _, key = (given[0] if given else b"").decode("latin-1").partition(" ")
+        authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, _, key = authorization.decode("latin-1").partition(" ")
         bearer = key.strip() if scheme.lower() == "bearer" else None
         if not bearer and path in LIBRETRANSLATE_PATHS:
             return
         keys.require(bearer)
         scope.setdefault("state", {})["has_key"] = True
 
-    async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:
-        """The whole body; refused as soon as it is known to be too large: before any of it, if its length is told."""
+    async def _read_body(self, scope: Scope, receive: Receive, body: bytearray) -> None:
+        """Reads the body; a body that is too large is refused from its Content-Length, or as soon as it is exceeded."""
         headers = dict(scope["headers"])
-        told = headers.get(b"content-length")
-        if told is None and b"transfer-encoding" not in headers:
+        length = headers.get(b"content-length")
+        if length is None and b"transfer-encoding" not in headers:
             return
-        self._make_room(0, int(told) if told is not None and told.isdigit() else 0)
+        self._check_body_size(0, int(length) if length is not None and length.isdigit() else 0)
         try:
             async with asyncio.timeout(self._settings.body_seconds):
                 more = True
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Problem(400, "left", "the client left in the middle of its request")
+                        raise Problem(400, "left", "the client disconnected before the end of its request")
                     part = message.get("body", b"")
-                    self._make_room(len(body), len(part))
+                    self._check_body_size(len(body), len(part))
                     body += part
                     self._held_bytes += len(part)
                     more = message.get("more_body", False)
         except TimeoutError:
-            raise Problem(408, "slow", f"the body took more than {self._settings.body_seconds:g} s") from None
+            raise Problem(408, "slow", f"the request body took more than {self._settings.body_seconds:g} s") from None
 
-    def _make_room(self, n_read: int, n_more: int) -> None:
+    def _check_body_size(self, n_read: int, n_more: int) -> None:
         if n_read + n_more > self._settings.max_body:
-            raise Problem(413, "too_large", f"a request may have {self._settings.max_body:,} bytes")
+            raise Problem(413, "too_large", f"the request body is larger than {self._settings.max_body:,} bytes")
         if self._held_bytes + n_more > self._settings.max_bodies:
             raise too_busy(1.0)
 
-    async def _send_in_time(self, message: Message, send: Send) -> None:
-        """Who does not read what it asked for can not keep us holding it."""
+    async def _send_part(self, message: Message, send: Send) -> None:
+        """Gives up on clients that do not read, because their response stays in memory."""
         try:
             async with asyncio.timeout(self._settings.read_seconds):
                 await send(message)
         except TimeoutError:
-            raise _NotRead from None
+            raise _ClientNotReading from None
 
-    async def _run_while_there(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Cancel the work when the client leaves: what waits is dropped, what is being translated goes to nobody."""
+    async def _run_until_disconnect(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Runs the application; when the client disconnects, cancels it, which removes its texts from the queue."""
         task = asyncio.current_task()
         assert task is not None
-        left = answered = False
+        disconnected = completed = False
 
         async def watch() -> None:
-            nonlocal left
+            nonlocal disconnected
             while (await receive())["type"] != "http.disconnect":
                 pass
-            if not answered:  # a server also says so once the response is out
-                left = True
+            if not completed:  # servers send http.disconnect after a complete response, too
+                disconnected = True
                 task.cancel()
 
-        async def send_and_note(message: Message) -> None:
-            nonlocal answered
+        async def send_and_note_end(message: Message) -> None:
+            nonlocal completed
             if message["type"] == "http.response.body" and not message.get("more_body", False):
-                answered = True
+                completed = True
             await send(message)
 
         watcher = asyncio.create_task(watch())
 
-        async def until_left() -> Message:
+        async def wait_for_disconnect() -> Message:
             await asyncio.wait([watcher])
             return {"type": "http.disconnect"}
 
         try:
-            app = self._direct.get(scope["path"], self._app)
-            await app(scope, _replay(body, until_left), send_and_note)
+            app = self._direct_routes.get(scope["path"], self._app)
+            await app(scope, _replay(body, wait_for_disconnect), send_and_note_end)
         except asyncio.CancelledError:
-            if not left:
+            if not disconnected:
                 raise
             task.uncancel()
         finally:
             watcher.cancel()
 
 
-def _replay(body: bytes, then: Receive) -> Receive:
-    """The body as one message, then what else there is to hear: that the client leaves."""
-    given = False
+def _replay(body: bytes, receive_next: Receive) -> Receive:
+    """A `receive` that returns the body as one message, then whatever `receive_next` returns."""
+    replayed = False
 
     async def receive() -> Message:
-        nonlocal given
-        if given:
-            return await then()
-        given = True
+        nonlocal replayed
+        if replayed:
+            return await receive_next()
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive
 
 
 def _is_page(path: str) -> bool:
-    """The page's own files: they hold no data, and have to be there to ask for a key."""
+    """Files of the web page: they contain no data, and the page must load before it can ask for a key."""
     return path == "/" or path.startswith("/static/")
 
 
-def report(error: Exception) -> None:
-    """Kind and place of an error of ours; its message may hold a client's text, so it is left out."""
-    places = traceback.extract_tb(error.__traceback__)
-    last = " < ".join(f"{place.name}:{place.lineno}" for place in reversed(places[-4:]))
-    log.error("%s in %s", type(error).__name__, last)
+def log_error(error: Exception) -> None:
+    """Logs type and location of an error, but not its message, which may contain a client's text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    location = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames[-4:]))
+    log.error("%s in %s", type(error).__name__, location)

@@ -1,52 +1,62 @@
-"""uvicorn's HTTP/1.1, with patience that ends: slow heads get 408, large ones 431, and silence is hung up on."""
+"""uvicorn's HTTP/1.1 protocol with timeouts and limits: slow headers get 408, large ones 431."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+from http import HTTPStatus
 from typing import Any
 
 import h11
-from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from regard.serve.http.one_write import OneWrite
 from regard.serve.settings import Settings
 
-_LINGER_SECONDS = 2.0  # after a refusal: so long the rest of a body is read and thrown away,
-_LINGER_BYTES = 4_194_304  # and so much of it, so that the client gets to see the refusal
+# after an early error response, the rest of the body is read and discarded up to these limits: a client that is still
+# sending when the connection closes would not see the response
+_LINGER_SECONDS = 2.0
+_LINGER_BYTES = 4_194_304
+_LARGE_WRITE = 65_536  # bytes; copying that much costs more than a system call
+_CLOSE_SECONDS = 60.0  # after close(): how long a client may take to read what is still buffered
 _CODES = {400: "not_http", 408: "slow", 431: "head_too_large", 501: "not_supported"}
 
 
-class PatientProtocol(H11Protocol):
-    """One connection. A subclass names the settings: uvicorn makes an instance for each connection by itself."""
+class LimitedProtocol(H11Protocol):
+    """One connection. uvicorn creates an instance per connection, so a subclass has to set `settings`.
+
+    tests/serve/test_uvicorn.py lists what this class uses of uvicorn.
+    """
 
     settings: Settings
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._head_timer: asyncio.TimerHandle | None = None
+        self._header_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
-        self._n_thrown_away = 0
+        self._n_discarded = 0
         self._n_received = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(OneWrite(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(_BufferedTransport(transport, self.loop))  # type: ignore[arg-type]
         if len(self.connections) > self.settings.max_connections:
             transport.abort()
             return
-        self._await_head()
+        self._start_header_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timers()
-        self._unset_keepalive_if_required()
+        self._stop_header_timer()
+        self._stop_lingering()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         self._n_received += len(data)
         if self._linger_timer is not None:
-            self._n_thrown_away += len(data)
-            if self._n_thrown_away > _LINGER_BYTES:
+            self._n_discarded += len(data)
+            if self._n_discarded > _LINGER_BYTES:
                 self.transport.abort()
                 return
         super().data_received(data)
@@ -57,19 +67,20 @@ class PatientProtocol(H11Protocol):
             return
         if self.conn.their_state is not h11.SEND_BODY:
             self._stop_lingering()
-        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:  # some bytes of a head, and not its end
-            self._await_head()
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:  # incomplete headers
+            self._start_header_timer()
             return
-        self._stop_head_timer()
-        if self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None:  # the rest of a refused body
+        self._stop_header_timer()
+        # idle after the rest of a refused body
+        if self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None:
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
     def send_400_response(self, msg: str) -> None:
-        """uvicorn calls this for every head or body that is not HTTP; h11 knows better what is wrong."""
+        """uvicorn calls this for every request that is not valid HTTP; h11's error has a more precise status."""
         error = sys.exc_info()[1]
-        self._refuse(getattr(error, "error_status_hint", 400), msg)
+        self._send_error(getattr(error, "error_status_hint", 400), msg)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -78,24 +89,24 @@ class PatientProtocol(H11Protocol):
             self._linger_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
     def timeout_keep_alive_handler(self) -> None:
-        """A client that does not even read what it asked for would keep the connection for ever."""
+        """Aborts if the client has not read its response: a graceful close would wait for it forever."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             super().timeout_keep_alive_handler()
 
-    def _await_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.settings.header_seconds, self._head_is_late)
+    def _start_header_timer(self) -> None:
+        if self._header_timer is None:
+            self._header_timer = self.loop.call_later(self.settings.header_seconds, self._on_header_timeout)
 
-    def _head_is_late(self) -> None:
-        self._head_timer = None
-        if not self._n_received:  # opened, and never used: browsers do that
+    def _on_header_timeout(self) -> None:
+        self._header_timer = None
+        if not self._n_received:  # browsers open connections that they never use
             self.transport.close()
         elif not self.transport.is_closing():
-            self._refuse(408, f"the head of the request took more than {self.settings.header_seconds:g} s")
+            self._send_error(408, f"the request headers took more than {self.settings.header_seconds:g} s")
 
-    def _refuse(self, status: int, message: str) -> None:
+    def _send_error(self, status: int, message: str) -> None:
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
             return
@@ -107,24 +118,58 @@ class PatientProtocol(H11Protocol):
             (b"connection", b"close"),
         ]
         events = [
-            h11.Response(status_code=status, headers=headers, reason=STATUS_PHRASES[status]),
+            h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase.encode()),
             h11.Data(data=body),
             h11.EndOfMessage(),
         ]
         self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
         self.transport.close()
 
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _stop_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
 
     def _stop_lingering(self) -> None:
-        self._n_thrown_away = 0
+        self._n_discarded = 0
         if self._linger_timer is not None:
             self._linger_timer.cancel()
             self._linger_timer = None
 
-    def _stop_timers(self) -> None:
-        self._stop_head_timer()
-        self._stop_lingering()
+
+class _BufferedTransport:
+    """Joins what is written in one iteration of the event loop: headers and body go out in one system call.
+
+    Everything except writing is passed to the real transport.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if not data:
+            return
+        if len(data) >= _LARGE_WRITE:
+            self._flush()
+            self._transport.write(data)
+            return
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+        if self._transport.get_write_buffer_size():  # close() would wait forever for a client that does not read
+            self._loop.call_later(_CLOSE_SECONDS, self._transport.abort)
+
+    def _flush(self) -> None:
+        if self._parts:
+            data = b"".join(self._parts)
+            self._parts.clear()
+            if not self._transport.is_closing():
+                self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)

@@ -1,9 +1,9 @@
-"""What goes over the wire: translations, problems and any other value as JSON."""
+"""JSON responses and errors."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any
 
@@ -11,25 +11,35 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from regard.serve.http.problem import Problem
-from regard.serve.models import ServedModel
-from regard.text import normalise
-from regard.text.vocabulary import SPACE
-from regard.translator import Token, Translation
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_PART_CHARACTERS = 262_144
 
-# LibreTranslate's clients want {"error": "words"}, whoever refuses them
+# on these paths, errors have LibreTranslate's format: {"error": "message"}
 LIBRETRANSLATE_PATHS = frozenset(
     {"/translate", "/translate_file", "/detect", "/languages", "/frontend/settings", "/suggest"}
 )
 
 
 def to_json(value: Any) -> bytes:
-    """JSON as browsers read it: what is no number is null, and nothing can not be encoded."""
-    return to_text(value).encode("utf-8", "replace")
+    """Standard JSON: NaN and infinities become null, lone surrogates are replaced."""
+    return _to_text(value).encode("utf-8", "replace")
 
 
-def to_text(value: Any) -> str:
+def json_parts(value: Any) -> Iterator[bytes]:
+    """The bytes of `to_json` in parts: encoding a large value in one call would block all other threads."""
+    texts: list[str] = []
+    n_characters = 0
+    for text in _fragments(value):
+        texts.append(text)
+        n_characters += len(text)
+        if n_characters >= _PART_CHARACTERS:
+            yield "".join(texts).encode("utf-8", "replace")
+            texts, n_characters = [], 0
+    yield "".join(texts).encode("utf-8", "replace")
+
+
+def _to_text(value: Any) -> str:
     try:
         return _ENCODER.encode(value)
     except ValueError:
@@ -40,12 +50,32 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-class Json(Response):
-    """A response of JSON."""
+def _fragments(value: Any) -> Iterator[str]:
+    """Descends to lists of plain values, each of which is encoded in one call."""
+    if isinstance(value, dict):
+        separator = "{"
+        for key, item in value.items():
+            yield f"{separator}{_to_text(key)}:"
+            yield from _fragments(item)
+            separator = ","
+        yield "}" if value else "{}"
+    elif isinstance(value, list | tuple) and value and isinstance(value[0], dict | list | tuple):
+        separator = "["
+        for item in value:
+            yield separator
+            yield from _fragments(item)
+            separator = ","
+        yield "]"
+    else:
+        yield _to_text(value)
+
+
+class JsonResponse(Response):
+    """A JSON response; bytes are taken to be JSON already."""
 
     media_type = "application/json"
 
@@ -53,13 +83,13 @@ class Json(Response):
         return content if isinstance(content, bytes) else to_json(content)
 
 
-class InParts(Response):
-    """JSON that goes part after part, as fast as the client takes it; `sent` is called when it has gone, or not."""
+class JsonPartsResponse(Response):
+    """Sends JSON in parts, as fast as the client reads; calls `on_end` when all is sent or sending has failed."""
 
     media_type = "application/json"
 
-    def __init__(self, parts: list[bytes], sent: Callable[[], None]) -> None:
-        self._parts, self._sent = parts, sent
+    def __init__(self, parts: list[bytes], on_end: Callable[[], None]) -> None:
+        self._parts, self._on_end = parts, on_end
         self.status_code, self.background = 200, None
         self.init_headers({"Content-Length": str(sum(map(len, parts)))})
 
@@ -70,66 +100,16 @@ class InParts(Response):
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            self._sent()
+            self._on_end()
 
 
-def problem_response(problem: Problem, scope: Scope) -> Json:
-    """The refusal, in the form that the path's clients expect."""
+def problem_response(problem: Problem, scope: Scope) -> JsonResponse:
+    """The error response, in the format that clients of this path expect."""
     headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if scope["path"] in LIBRETRANSLATE_PATHS:
-        return Json({"error": problem.message}, problem.status, headers)
+        return JsonResponse({"error": problem.message}, problem.status, headers)
     request_id = scope.get("state", {}).get("request_id", "")
     body = {"code": problem.code, "message": problem.message, "request_id": request_id}
-    return Json({"error": body}, problem.status, headers)
-
-
-def translation_record(text: str, translation: Translation, details: bool) -> dict[str, Any]:
-    """One translation as clients get it."""
-    record: dict[str, Any] = {
-        "text": translation.text,
-        "score": translation.score,
-        "alternatives": [{"text": one.text, "score": one.score} for one in translation.alternatives],
-        "warnings": translation.warnings,
-        "n_parts": translation.n_parts,
-    }
-    if details:
-        record["words"] = _words(translation)
-        record["source_words"] = normalise(text).split()
-        record["alignment"] = translation.alignment
-        record["tokens"] = [{"text": token.piece, "probability": token.probability} for token in translation.tokens]
-    return record
-
-
-def model_record(model: ServedModel, ready: bool) -> dict[str, Any]:
-    """What GET /v1/models says of one."""
-    return {
-        "name": model.name,
-        "source": model.source,
-        "targets": model.targets,
-        **model.facts,
-        "training": model.run is not None,
-        "ready": ready and model.ready,
-    }
-
-
-def _words(translation: Translation) -> list[dict[str, Any]]:
-    """The words between the spaces, each as probable as all its sub-words together."""
-    words = translation.text.split()
-    groups: list[list[Token]] = []
-    for token in translation.tokens:
-        if token.piece.startswith(SPACE) or not groups:
-            groups.append([])
-        groups[-1].append(token)
-    groups = [group for group in groups if any(token.piece != SPACE for token in group)]
-    if len(groups) != len(words):
-        return [{"text": word, "probability": None} for word in words]
-    return [{"text": word, "probability": _product(group)} for word, group in zip(words, groups, strict=True)]
-
-
-def _product(tokens: list[Token]) -> float:
-    value = 1.0
-    for token in tokens:
-        value *= token.probability
-    return value
+    return JsonResponse({"error": body}, problem.status, headers)

@@ -1,4 +1,4 @@
-"""uvicorn, run from here: bound early, silent about what it is told, and leaving only when everyone is served."""
+"""Runs uvicorn: binds the socket early, keeps texts out of its logs, and stops gracefully."""
 
 from __future__ import annotations
 
@@ -18,51 +18,46 @@ import uvicorn
 from fastapi import FastAPI
 
 from regard.errors import UserError
-from regard.serve.http.protocol import PatientProtocol
+from regard.serve.http.protocol import LimitedProtocol
 from regard.serve.service import Service
 from regard.serve.settings import Settings
 
 log = logging.getLogger("regard.serve")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LOOK_EVERY_SECONDS = 0.02
-_SWITCH_SECONDS = 0.001  # a batch that is done should not wait for Python's lock while others' requests are read
+_POLL_SECONDS = 0.02
+_SWITCH_SECONDS = 0.001  # so that a finished batch does not wait for the GIL while requests are parsed
 
 
 def bind(settings: Settings) -> socket.socket:
-    """Take the address before anything is loaded; nobody is listened to yet."""
+    """Binds the address before anything is loaded; the socket does not listen yet."""
     try:
-        family, kind, number, _, address = socket.getaddrinfo(
+        family, kind, protocol, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        taken = socket.socket(family, kind, number)
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(address)
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
     except OSError as error:
-        where = f"{settings.host}:{settings.port}"
-        raise UserError(f"can not listen on {where}: {error.strerror or error}", hint="try another --port") from error
-    return taken
-
-
-def url_of(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        message = f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
+        raise UserError(message, hint="try another --port") from error
+    return bound
 
 
 def run(app: FastAPI, service: Service, bound: socket.socket, announce: Callable[[str], None]) -> bool:
-    """Serve until told to stop. False when something was left behind: an engine thread that does not come back."""
+    """Serves until it is stopped; `announce` gets the URL. Returns False if an engine thread did not end."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    server_of(app, service, lambda: announce(url_of(bound))).run(sockets=[bound])
-    return not service.left_behind
+    create_server(app, service, lambda: announce(_url(bound))).run(sockets=[bound])
+    return not service.has_stuck_thread
 
 
-def server_of(app: FastAPI, service: Service, announce: Callable[[], None]) -> Server:
+def create_server(app: FastAPI, service: Service, on_started: Callable[[], None]) -> Server:
     """uvicorn with the limits of the service."""
 
-    class Protocol(PatientProtocol):
+    class Protocol(LimitedProtocol):
         settings = service.settings
 
-    _keep_texts_out_of_logs()
+    _silence_uvicorn()
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -79,66 +74,74 @@ def server_of(app: FastAPI, service: Service, announce: Callable[[], None]) -> S
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=service.settings.max_header,
     )
-    return Server(config, service, announce)
+    return Server(config, service, on_started)
 
 
-def _keep_texts_out_of_logs() -> None:
-    """uvicorn writes down whole errors, which may hold what a client sent; Guard has reported what they were."""
-    theirs = logging.getLogger("uvicorn.error")
-    theirs.propagate = False
-    if not theirs.handlers:
-        theirs.addHandler(logging.NullHandler())
+def _url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _report_kind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Of an error that nobody waited for, its kind alone."""
-    log.error("%s that nobody waited for", type(context.get("exception")).__name__)
+def _silence_uvicorn() -> None:
+    """uvicorn logs whole exceptions, which may contain a client's text; Admission has logged their type already."""
+    logger = logging.getLogger("uvicorn.error")
+    logger.propagate = False
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+
+
+def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Only the type: the message of an unhandled error may contain a client's text."""
+    log.error("unhandled %s in a background task", type(context.get("exception")).__name__)
 
 
 class Server(uvicorn.Server):
-    """Asked to stop, it first says so, then takes nothing new, then waits for what it has taken, then goes."""
+    """uvicorn's server with a graceful stop: readiness fails first, then new requests do, then the process ends.
 
-    def __init__(self, config: uvicorn.Config, service: Service, announce: Callable[[], None]) -> None:
+    tests/serve/test_uvicorn.py lists what this class uses of uvicorn.
+    """
+
+    def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._service, self._announce = service, announce
-        self._draining: asyncio.Task[None] | None = None
+        self._service, self._on_started = service, on_started
+        self._drain_task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(_report_kind)
+        self._loop.set_exception_handler(_log_unhandled)
         await super().startup(sockets)
-        self._announce()
+        self._on_started()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, but a signal that was heard is not raised again: a service that was stopped did well."""
-        if current_thread() is not main_thread():  # signals are not ours to hear
+        """As uvicorn's, but does not raise the signal again at the end: a service that was stopped exits with 0."""
+        if current_thread() is not main_thread():  # only the main thread can handle signals
             yield
             return
-        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        original_handlers = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in original_handlers.items():
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Once: leave in good order. Twice: leave."""
+        """The first signal starts a graceful stop, the second one stops immediately."""
         if self._service.draining or self._loop is None:
             self.should_exit = self.force_exit = True
             return
         self._service.draining = True
-        self._loop.call_soon_threadsafe(self._begin_to_drain)
+        self._loop.call_soon_threadsafe(self._start_draining)
 
-    def _begin_to_drain(self) -> None:
-        self._draining = asyncio.create_task(self._drain())
+    def _start_draining(self) -> None:
+        self._drain_task = asyncio.create_task(self._drain())
 
     async def _drain(self) -> None:
         settings = self._service.settings
         await asyncio.sleep(settings.notice_seconds)
         self._service.closed = True
-        until = monotonic() + settings.grace_seconds
-        while self._service.n_admitted and monotonic() < until:
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+        deadline = monotonic() + settings.grace_seconds
+        while self._service.n_admitted and monotonic() < deadline:
+            await asyncio.sleep(_POLL_SECONDS)
         self.should_exit = True

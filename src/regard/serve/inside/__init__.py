@@ -1,1 +1,1 @@
-"""Looking inside a served model, and the status of its training."""
+"""Model internals and training progress, for the page."""

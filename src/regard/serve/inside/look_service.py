@@ -1,4 +1,4 @@
-"""Looking inside over HTTP: torch and the lens are loaded when somebody first looks, in a thread of their own."""
+"""Model internals over HTTP. torch and the lens are loaded on first use, in a worker thread."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from collections.abc import Callable, Sequence
 from threading import Event, Lock
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.store import STORE_ERRORS, TokenStore, open_store, read_meta
 from regard.errors import UserError
 from regard.lens.interventions import Head, Interventions
 from regard.serve.api.schemas import LookRequest
-from regard.serve.batching.worker import WorkThread
-from regard.serve.http.in_parts import in_parts
-from regard.serve.http.problem import Problem, too_busy, too_late
-from regard.serve.http.responses import to_json
-from regard.serve.inside.look_size import check_look, check_numbers
-from regard.serve.inside.validation_text import validation_pairs
+from regard.serve.batching.worker import Worker
+from regard.serve.http.problem import Problem, deadline_exceeded, too_busy
+from regard.serve.http.responses import json_parts, to_json
 from regard.serve.models import ServedModel
 from regard.serve.settings import Settings
 
 T = TypeVar("T")
 
 HEADS_SENTENCES = 200  # of the validation text
-_SECONDS_A_LOOK = 0.3
+_SECONDS_PER_LOOK = 0.3
+_MAX_UNMASKED_WORK = 256  # tokens × beam; without the mask, every step computes the whole translation again
 
 
-class Looks(Protocol):
-    """What is needed of a Lens."""
+class LensLike(Protocol):
+    """What the service needs of a Lens."""
 
     def look(
         self,
@@ -41,141 +43,220 @@ class Looks(Protocol):
     def heads(self, pairs: Sequence[tuple[str, str]], *, target: str | None = None) -> Any: ...
 
 
-def load_lens(model: ServedModel) -> Looks:
-    """The model again, in torch."""
+def load_lens(model: ServedModel) -> LensLike:
+    """Loads the model a second time, in torch."""
     from regard.lens import Lens
 
-    if model.described is None:
-        raise Problem(404, "no_lens", "this model can not be looked into")
-    return Lens.load(model.run or model.described.directory)
+    if model.description is None:
+        raise Problem(404, "no_lens", "this model cannot be inspected")
+    return Lens.load(model.run or model.description.directory)
 
 
-class Looking:
-    """One look at a time, a few that wait; statistics over a corpus beside them, made once."""
+class LookService:
+    """Runs looks one at a time with a bounded queue, and caches head statistics, which run in a second thread."""
 
-    def __init__(self, settings: Settings, load: Callable[[ServedModel], Looks] = load_lens) -> None:
+    def __init__(self, settings: Settings, load: Callable[[ServedModel], LensLike] = load_lens) -> None:
         self._settings, self._load = settings, load
-        self._lenses: dict[str, Looks] = {}
+        self._lenses: dict[str, LensLike] = {}
         self._loading = Lock()
-        self._looks = _Lane("looks")
-        self._tables = _Lane("heads")
+        self._look_queue = _WorkerQueue("looks")
+        self._heads_queue = _WorkerQueue("heads")
         self._heads: dict[str, asyncio.Future[bytes]] = {}
         self._n_sending = 0  # bytes
 
-    def warm(self, model: ServedModel) -> None:
-        """Load the lens before it is asked for: a page was opened."""
-        if model.name not in self._lenses and not self._looks.n_waiting:
-            self._looks.submit(lambda: self._lens(model)).add_done_callback(_forget_error)
+    def preload(self, model: ServedModel) -> None:
+        """Starts loading the lens; called when the page is opened."""
+        if model.name not in self._lenses and not self._look_queue.n_waiting:
+            self._look_queue.submit(lambda: self._lens(model)).add_done_callback(_mark_retrieved)
 
-    async def look(self, model: ServedModel, asked: LookRequest) -> list[bytes]:
-        """The JSON of a look, in parts; whoever gets it says with `sent` when it has gone."""
-        check_look(model, asked, self._settings)
-        if self._looks.n_waiting >= self._settings.max_looks or self._n_sending > self._settings.max_looked:
-            raise too_busy(self._looks.n_waiting * _SECONDS_A_LOOK)
-        given_up = Event()
+    async def look(self, model: ServedModel, body: LookRequest) -> list[bytes]:
+        """The look as JSON, in parts. The caller passes them to `release` after sending."""
+        check_look(model, body, self._settings)
+        if self._look_queue.n_waiting >= self._settings.max_looks or self._n_sending > self._settings.max_looked:
+            raise too_busy(self._look_queue.n_waiting * _SECONDS_PER_LOOK)
+        abandoned = Event()
         try:
-            looked = self._looks.submit(lambda: self._looked(model, asked, given_up))
-            parts = await self._in_time(looked)
+            future = self._look_queue.submit(lambda: self._run_look(model, body, abandoned))
+            parts = await self._within_deadline(future)
         finally:
-            given_up.set()
+            abandoned.set()
         self._n_sending += sum(map(len, parts))
         return parts
 
-    def sent(self, parts: list[bytes]) -> None:
+    def release(self, parts: list[bytes]) -> None:
         self._n_sending -= sum(map(len, parts))
 
     async def heads(self, model: ServedModel) -> bytes:
-        """The JSON of all heads over validation text. Who gives up waiting finds it done later."""
+        """Head statistics on validation text, as JSON. After a timeout the computation continues and is cached."""
         if model.run is None:
-            raise Problem(404, "no_run", "this model came without its run, so there is no text to measure on")
-        known = self._heads.get(model.name)
-        if known is None or (known.done() and known.exception() is not None):
-            known = self._heads[model.name] = self._tables.submit(lambda: self._measured(model))
-            known.add_done_callback(_forget_error)
-        return await self._in_time(asyncio.shield(known))
+            raise Problem(404, "no_run", "this model has no run directory, so there is no validation text")
+        future = self._heads.get(model.name)
+        if future is None or (future.done() and future.exception() is not None):
+            future = self._heads[model.name] = self._heads_queue.submit(lambda: self._run_heads(model))
+            future.add_done_callback(_mark_retrieved)
+        return await self._within_deadline(asyncio.shield(future))
 
     def close(self) -> None:
-        self._looks.close()
-        self._tables.close()
+        self._look_queue.close()
+        self._heads_queue.close()
 
-    async def _in_time(self, work: asyncio.Future[T]) -> T:
+    async def _within_deadline(self, future: asyncio.Future[T]) -> T:
         seconds = self._settings.deadline_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await work
+                return await future
         except TimeoutError:
-            raise too_late(seconds) from None
+            raise deadline_exceeded(seconds) from None
         except UserError as error:
             raise Problem(400, "can_not_look", str(error)) from None
 
-    def _lens(self, model: ServedModel) -> Looks:
+    def _lens(self, model: ServedModel) -> LensLike:
         with self._loading:
             if model.name not in self._lenses:
                 self._lenses[model.name] = self._load(model)
             return self._lenses[model.name]
 
-    def _looked(self, model: ServedModel, asked: LookRequest, given_up: Event) -> list[bytes]:
+    def _run_look(self, model: ServedModel, body: LookRequest, abandoned: Event) -> list[bytes]:
         look = self._lens(model).look(
-            asked.text,
-            asked.translation,
-            interventions=_interventions(asked),
-            beam=asked.beam,
-            target=model.tag_of(asked.target),
+            body.text,
+            body.translation,
+            interventions=_interventions(body),
+            beam=body.beam,
+            target=model.target_tag(body.target),
         )
-        if model.described is not None:
-            n_pieces = len(look.source.ids), len(look.target.outputs.ids)
-            check_numbers(model.described.model, *n_pieces, asked, self._settings)
+        if model.description is not None:
+            lengths = len(look.source.ids), len(look.target.outputs.ids)
+            _check_numbers(model.description.model, *lengths, body, self._settings)
         parts: list[bytes] = []
-        if not given_up.is_set():
-            for part in in_parts(look.to_dict(arrays=asked.arrays)):
-                if given_up.is_set():
+        if not abandoned.is_set():
+            for part in json_parts(look.to_dict(arrays=body.arrays)):
+                if abandoned.is_set():
                     break
                 parts.append(part)
         return parts
 
-    def _measured(self, model: ServedModel) -> bytes:
-        target = model.tag_of(None)
+    def _run_heads(self, model: ServedModel) -> bytes:
+        target = model.target_tag(None)
         pairs = validation_pairs(model, HEADS_SENTENCES, target)
         if not pairs:
-            raise Problem(404, "no_text", "the run's validation text is not there any more")
+            raise Problem(404, "no_text", "the run's validation text is missing")
         return to_json(self._lens(model).heads(pairs, target=target).to_dict())
 
 
-class _Lane:
-    """A thread that is started when first needed, and how many stand before it."""
+class _WorkerQueue:
+    """A worker that is started on first use, and the number of calls that have not finished."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._thread: WorkThread | None = None
+        self._worker: Worker | None = None
         self.n_waiting = 0
 
-    def submit(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        if self._thread is None or not self._thread.alive:
-            self._thread = WorkThread(self._name)
-        future = self._thread.submit(work)
+    def submit(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        if self._worker is None or not self._worker.alive:
+            self._worker = Worker(self._name)
+        future = self._worker.submit(function)
         self.n_waiting += 1
-        future.add_done_callback(self._done)
+        future.add_done_callback(self._on_done)
         return future
 
     def close(self) -> None:
-        if self._thread is not None:
-            self._thread.close()
+        if self._worker is not None:
+            self._worker.close()
 
-    def _done(self, _: asyncio.Future[Any]) -> None:
+    def _on_done(self, _: asyncio.Future[Any]) -> None:
         self.n_waiting -= 1
 
 
-def _forget_error(future: asyncio.Future[Any]) -> None:
-    """Nobody may be there to hear it: mark it as heard."""
+def _mark_retrieved(future: asyncio.Future[Any]) -> None:
+    """Retrieves the exception, so that asyncio does not log it if nothing awaits the future."""
     if not future.cancelled():
         future.exception()
 
 
-def _interventions(asked: LookRequest) -> Interventions:
-    wanted = asked.interventions
+def _interventions(body: LookRequest) -> Interventions:
+    request = body.interventions
     return Interventions(
-        heads_off=frozenset(Head(one.attention, one.layer, one.head) for one in wanted.heads_off),
-        scale=wanted.scale,
-        mask=wanted.mask,
-        positions=wanted.positions,
+        heads_off=frozenset(Head(head.attention, head.layer, head.head) for head in request.heads_off),
+        scale=request.scale,
+        mask=request.mask,
+        positions=request.positions,
     )
+
+
+def check_look(model: ServedModel, body: LookRequest, settings: Settings) -> None:
+    """Raises a Problem if a look would be too large. A missing translation is assumed to be as long as the text."""
+    if model.description is None:
+        return
+    n_source = 1 + model.count_tokens(body.text)
+    n_target = n_source if body.translation is None else 1 + model.count_tokens(body.translation)
+    _check_numbers(model.description.model, n_source, n_target, body, settings)
+    if not body.interventions.mask and body.translation is None and n_source * body.beam > _MAX_UNMASKED_WORK:
+        limit = _MAX_UNMASKED_WORK // body.beam - 1
+        message = f"without the mask and with beam {body.beam}, the text may have {limit} tokens at most"
+        raise Problem(413, "too_long", message)
+
+
+def _check_numbers(config: dict[str, Any], n_source: int, n_target: int, body: LookRequest, settings: Settings) -> None:
+    n_numbers = count_numbers(config, n_source, n_target)
+    as_lists = body.arrays == "list"
+    limit = settings.max_numbers // 4 if as_lists else settings.max_numbers
+    if n_numbers > limit:
+        alternative = f" (or {settings.max_numbers:,} with arrays: base64)" if as_lists else ""
+        message = f"the response would have {n_numbers:,} numbers, and the limit is {limit:,}{alternative}"
+        raise Problem(413, "too_long", f"{message}; send a shorter text")
+
+
+def count_numbers(config: dict[str, Any], n_source: int, n_target: int) -> int:
+    """The numbers in the JSON of a look: embeddings and every layer."""
+    d_model, d_ff, n_heads = (_size(config, name) for name in ("d_model", "d_ff", "n_heads"))
+
+    def residual(rows: int) -> int:  # with norms
+        return rows * (2 * d_model + 3)
+
+    def attention(rows: int, columns: int) -> int:
+        vectors = 2 * (rows + columns) * d_model  # queries, keys, values, and the output of the heads
+        return vectors + (3 * n_heads + 1) * rows * columns + residual(rows)
+
+    def feed_forward(rows: int) -> int:
+        return rows * d_ff + residual(rows)
+
+    encoder = attention(n_source, n_source) + feed_forward(n_source)
+    decoder = attention(n_target, n_target) + attention(n_target, n_source) + feed_forward(n_target)
+    embeddings = 3 * (n_source + n_target) * d_model
+    return embeddings + _size(config, "n_encoder_layers") * encoder + _size(config, "n_decoder_layers") * decoder
+
+
+def _size(config: dict[str, Any], name: str) -> int:
+    value = config.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def validation_pairs(model: ServedModel, max_pairs: int, target: str | None = None) -> list[tuple[str, str]]:
+    """Pairs spread evenly over the run's validation text; for a multilingual model, only those into `target`.
+
+    Returns nothing if the token store was deleted or has another vocabulary.
+    """
+    if model.run is None or model.description is None:
+        return []
+    directory, tokenizers = model.run / "data" / "validation", model.description.tokenizers
+    try:
+        meta = read_meta(directory)
+    except STORE_ERRORS:
+        return []
+    store = open_store(directory, meta.key)
+    if store is None or meta.vocab_size > max(tokenizers.source.size, tokenizers.target.size):
+        return []
+    indices = _indices_with_prefix(store, tokenizers.source.encode("", tag=target))
+    chosen = indices[np.unique(np.linspace(0, len(indices) - 1, min(max_pairs, len(indices))).astype(np.int64))]
+    sources, targets = store.gather(chosen)
+    return [
+        (tokenizers.source.decode(source_ids.tolist()), tokenizers.target.decode(target_ids.tolist()))
+        for source_ids, target_ids in zip(sources, targets, strict=True)
+    ]
+
+
+def _indices_with_prefix(store: TokenStore, prefix: list[int]) -> NDArray[np.int64]:
+    """The pairs whose source starts with the language tag, or all pairs if there is none."""
+    if not prefix:
+        return np.arange(len(store))
+    return np.flatnonzero(store.source_ids[store.source_offsets[:-1]] == prefix[0])

@@ -1,35 +1,35 @@
-"""The story of each run for the page; read again when it is asked for, live while a model trains."""
+"""Training progress and history of a run, read again for every request, so that a running training is live."""
 
 from __future__ import annotations
 
 from regard.errors import UserError
 from regard.report import RunReader
-from regard.serve.batching.worker import WorkThread
+from regard.serve.batching.worker import Worker
 from regard.serve.http.problem import Problem
 from regard.serve.http.responses import to_json
 from regard.serve.models import ServedModel
 
 
-class Stories:
-    """Journals are read in a thread: a long one takes a while, and a disk may."""
+class TrainingStatus:
+    """Reads journals in a worker thread, because long journals and slow disks take time."""
 
     def __init__(self) -> None:
         self._readers: dict[str, RunReader] = {}
-        self._thread: WorkThread | None = None
+        self._worker: Worker | None = None
 
-    async def story(self, model: ServedModel) -> bytes:
-        """The JSON of a run's story."""
+    async def read(self, model: ServedModel) -> bytes:
+        """The run as JSON (regard-run/1)."""
         run = model.run
         if run is None:
-            raise Problem(404, "no_run", "this model came without its run, so its training is not known")
-        if self._thread is None or not self._thread.alive:
-            self._thread = WorkThread("stories")
+            raise Problem(404, "no_run", "this model has no run directory, so its training is unknown")
+        if self._worker is None or not self._worker.alive:
+            self._worker = Worker("training-status")
         try:
             reader = self._readers.setdefault(model.name, RunReader(run))
-            return await self._thread.submit(lambda: to_json(reader.read().to_dict()))
+            return await self._worker.submit(lambda: to_json(reader.read().to_dict()))
         except (UserError, OSError):
-            raise Problem(404, "no_run", "the run directory can not be read any more") from None
+            raise Problem(404, "no_run", "the run directory cannot be read") from None
 
     def close(self) -> None:
-        if self._thread is not None:
-            self._thread.close()
+        if self._worker is not None:
+            self._worker.close()

@@ -1,1 +1,1 @@
-"""LibreTranslate's API."""
+"""LibreTranslate's API, for its existing clients."""

@@ -1,4 +1,4 @@
-"""Reading what a client of LibreTranslate sends: JSON or a form, with its ways of refusing."""
+"""Parses LibreTranslate requests, JSON or forms; error messages are LibreTranslate's own."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from regard.serve.http.problem import Problem
 from regard.serve.settings import Settings
 from regard.text.languages import is_language_code
 
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: can not be sent back
+_SURROGATE = re.compile("[\ud800-\udfff]")  # cannot be encoded in a response
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What `/translate` is asked for."""
+class TranslateFields:
+    """The fields of a request to `/translate`."""
 
     texts: tuple[str, ...]
-    many: bool  # a list was sent, and a list goes back
-    source: str | None  # None: find out
+    is_list: bool  # a list was sent, so a list is returned
+    source: str | None  # None: detect it
     target: str
     html: bool
     alternatives: int
 
     @classmethod
-    def of(cls, fields: dict[str, Any], settings: Settings) -> Asked:
-        """From the fields; a Problem says what is missing or wrong."""
-        texts, many = texts_of(fields, settings)
+    def parse(cls, fields: dict[str, Any], settings: Settings) -> TranslateFields:
+        """Raises a Problem if a field is missing or invalid."""
+        texts, is_list = parse_texts(fields, settings)
         source, target = _language(fields, "source"), _language(fields, "target")
-        form = fields.get("format") or "text"
-        if form not in ("text", "html"):
-            raise _invalid(f"{_short(form)} format is not supported")
+        text_format = fields.get("format") or "text"
+        if text_format not in ("text", "html"):
+            raise _invalid(f"{_short(text_format)} format is not supported")
         return cls(
             tuple(texts),
-            many,
+            is_list,
             None if source == "auto" else source,
             target,
-            form == "html",
+            text_format == "html",
             _alternatives(fields, settings),
         )
 
 
 async def read_fields(request: Request) -> dict[str, Any]:
-    """What was sent, as JSON or as a form; what stands in the address counts as well."""
+    """The fields of the query string and of the body, which is JSON or a form."""
     fields: dict[str, Any] = dict(request.query_params)
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind == "application/json" or kind.endswith("+json"):
+    content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if content_type == "application/json" or content_type.endswith("+json"):
         try:
-            sent = json.loads(await request.body() or "{}")  # some say it is JSON where there is nothing
+            body = json.loads(await request.body() or "{}")  # some clients send this content type without a body
         except (ValueError, RecursionError) as error:
             raise _invalid("Invalid JSON format") from error
-        if not isinstance(sent, dict):
+        if not isinstance(body, dict):
             raise _invalid("Invalid JSON format")
-        return fields | sent
+        return fields | body
     try:
         async with request.form() as form:
             for name in form:
@@ -69,8 +69,8 @@ async def read_fields(request: Request) -> dict[str, Any]:
     return fields
 
 
-def texts_of(fields: dict[str, Any], settings: Settings) -> tuple[list[str], bool]:
-    """The text or texts `q`, and whether it was a list."""
+def parse_texts(fields: dict[str, Any], settings: Settings) -> tuple[list[str], bool]:
+    """The texts of `q`, and whether it was a list."""
     q = fields.get("q")
     if q is None or q in ("", []):
         raise _invalid("Invalid request: missing q parameter")
@@ -78,15 +78,15 @@ def texts_of(fields: dict[str, Any], settings: Settings) -> tuple[list[str], boo
     if not all(isinstance(text, str) for text in texts):
         raise _invalid("Invalid request: q must be a text or a list of texts")
     if len(texts) > settings.max_texts:
-        raise _too_much(len(texts), settings.max_texts)
+        raise _too_long(len(texts), settings.max_texts)
     longest = max(map(len, texts))
     if longest > settings.max_text:
-        raise _too_much(longest, settings.max_text)
+        raise _too_long(longest, settings.max_text)
     return [_SURROGATE.sub("\ufffd", text.replace("\r\n", "\n")) for text in texts], isinstance(q, list)
 
 
-def key_of(fields: dict[str, Any]) -> str | None:
-    """The key, by the name that the API gives it or the one that its npm client sends."""
+def api_key(fields: dict[str, Any]) -> str | None:
+    """The API key: `api_key` in LibreTranslate's API, `apiKey` in its npm client."""
     key = fields.get("api_key") or fields.get("apiKey")
     return key if isinstance(key, str) else None
 
@@ -104,9 +104,9 @@ def _language(fields: dict[str, Any], name: str) -> str:
 
 
 def _alternatives(fields: dict[str, Any], settings: Settings) -> int:
-    given = fields.get("alternatives") or 0
+    value = fields.get("alternatives") or 0
     try:
-        number = max(0, int(given))
+        number = max(0, int(value))
     except (TypeError, ValueError, OverflowError) as error:
         raise _invalid("Invalid request: alternatives parameter is not a number") from error
     if number >= settings.max_beam:
@@ -115,11 +115,11 @@ def _alternatives(fields: dict[str, Any], settings: Settings) -> int:
 
 
 def _short(value: Any) -> str:
-    """A client's own word in an answer: bounded, and nothing that could not be sent."""
+    """A client's value for an error message: short, and safe to encode."""
     return _SURROGATE.sub("\ufffd", value)[:20] if isinstance(value, str) else "this"
 
 
-def _too_much(size: int, limit: int) -> Problem:
+def _too_long(size: int, limit: int) -> Problem:
     return _invalid(f"Invalid request: request ({size}) exceeds text limit ({limit})")
 
 

@@ -1,4 +1,4 @@
-"""LibreTranslate's requests and answers, as /docs shows them."""
+"""The OpenAPI description of LibreTranslate's API."""
 
 from __future__ import annotations
 
@@ -15,35 +15,37 @@ def _list_of(items: _Json) -> _Json:
     return {"type": "array", "items": items}
 
 
-def _one_or_many(one: _Json) -> _Json:
-    return {"oneOf": [one, _list_of(one)]}
+def _one_or_many(schema: _Json) -> _Json:
+    return {"oneOf": [schema, _list_of(schema)]}
 
 
 def _request(body: _Json) -> _Json:
-    kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
-    return {"requestBody": {"required": True, "content": {kind: {"schema": body} for kind in kinds}}}
+    types = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+    return {"requestBody": {"required": True, "content": {content_type: {"schema": body} for content_type in types}}}
 
 
-def _answer(description: str, body: _Json) -> _Json:
+def _response(description: str, body: _Json) -> _Json:
     return {"description": description, "content": {"application/json": {"schema": body}}}
 
 
 _TEXT: _Json = {"type": "string"}
-_KEY: _Json = {"type": "string", "description": "API key, where one is needed"}
+_KEY: _Json = {"type": "string", "description": "API key, if the service requires one"}
 _LANGUAGE: _Json = {"type": "string", "example": "en"}
 _ERROR = _object({"error": _TEXT}, "error")
-_FOUND = _object({"confidence": {"type": "number", "minimum": 0, "maximum": 100}, "language": _LANGUAGE}, "language")
-_REFUSALS: dict[int | str, _Json] = {
-    status: _answer(description, _ERROR)
+_DETECTION = _object(
+    {"confidence": {"type": "number", "minimum": 0, "maximum": 100}, "language": _LANGUAGE}, "language"
+)
+_ERRORS: dict[int | str, _Json] = {
+    status: _response(description, _ERROR)
     for status, description in {
-        400: "Something is missing or not supported",
-        401: "A key is needed",
-        403: "The key is not valid",
-        408: "The request came too slowly",
+        400: "A parameter is missing or not supported",
+        401: "An API key is required",
+        403: "The API key is invalid",
+        408: "The request was sent too slowly",
         413: "The request is too large",
-        429: "Too much is waiting already",
-        503: "The service is stopping, or has failed",
-        504: "Not done in time",
+        429: "The queue is full; see Retry-After",
+        503: "The service is stopping, the engine has failed, or the model trains",
+        504: "The deadline was exceeded",
     }.items()
 }
 
@@ -51,7 +53,7 @@ TRANSLATE = _request(
     _object(
         {
             "q": _one_or_many(_TEXT | {"example": "Hello!"}),
-            "source": {"type": "string", "example": "en", "description": "a language, or auto"},
+            "source": {"type": "string", "example": "en", "description": "A language code, or auto to detect it"},
             "target": {"type": "string", "example": "de"},
             "format": {"type": "string", "enum": ["text", "html"], "default": "text"},
             "alternatives": {"type": "integer", "minimum": 0, "default": 0},
@@ -62,13 +64,13 @@ TRANSLATE = _request(
         "target",
     )
 )
-TRANSLATED: dict[int | str, _Json] = _REFUSALS | {
-    200: _answer(
-        "A text for a text, a list for a list",
+TRANSLATE_RESPONSES: dict[int | str, _Json] = _ERRORS | {
+    200: _response(
+        "The translation: a text if q is a text, a list if q is a list",
         _object(
             {
                 "translatedText": _one_or_many(_TEXT),
-                "detectedLanguage": _one_or_many(_FOUND),
+                "detectedLanguage": _one_or_many(_DETECTION),
                 "alternatives": {"type": "array"},
             },
             "translatedText",
@@ -76,18 +78,20 @@ TRANSLATED: dict[int | str, _Json] = _REFUSALS | {
     )
 }
 DETECT = _request(_object({"q": _TEXT | {"example": "Hello!"}, "api_key": _KEY}, "q"))
-DETECTED: dict[int | str, _Json] = _REFUSALS | {200: _answer("Best first", _list_of(_FOUND))}
-LANGUAGES: dict[int | str, _Json] = {
-    200: _answer(
-        "What can be translated into what",
+DETECT_RESPONSES: dict[int | str, _Json] = _ERRORS | {
+    200: _response("The likely languages, best first", _list_of(_DETECTION))
+}
+LANGUAGES_RESPONSES: dict[int | str, _Json] = {
+    200: _response(
+        "The languages, and which targets each can be translated into",
         _list_of(
             _object({"code": _LANGUAGE, "name": _TEXT, "targets": _list_of(_LANGUAGE)}, "code", "name", "targets")
         ),
     )
 }
-_NAMED = _object({"code": _LANGUAGE, "name": _TEXT}, "code", "name")
-SETTINGS: dict[int | str, _Json] = {
-    200: _answer(
+_NAMED_LANGUAGE = _object({"code": _LANGUAGE, "name": _TEXT}, "code", "name")
+SETTINGS_RESPONSES: dict[int | str, _Json] = {
+    200: _response(
         "Settings",
         _object(
             {
@@ -96,7 +100,7 @@ SETTINGS: dict[int | str, _Json] = {
                 "filesTranslation": {"type": "boolean"},
                 "frontendTimeout": {"type": "integer"},
                 "keyRequired": {"type": "boolean"},
-                "language": _object({"source": _NAMED, "target": _NAMED}, "source", "target"),
+                "language": _object({"source": _NAMED_LANGUAGE, "target": _NAMED_LANGUAGE}, "source", "target"),
                 "suggestions": {"type": "boolean"},
                 "supportedFilesFormat": _list_of(_TEXT),
             },
