@@ -1,62 +1,189 @@
-"""Every Python snippet in the documents runs, and every command in them could."""
+"""The documentation matches the code: snippets run, commands parse, and everything a user can set is described."""
 
+import ast
 import re
 import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import typer
+from pydantic import BaseModel
 
 from regard.cli.app import app
+from regard.demo.digits import write_digits
+from regard.run import Recipe
+from regard.serve import Service, create_app, load_models
 
-ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "commands.md"  # generated, so it cannot tell whether a guide is complete
+GUIDES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if path != REFERENCE)]
+DOCUMENTS = [*GUIDES, ROOT / "README.ko.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 
-def blocks(path: Path, *languages: str) -> list[str]:
-    """What stands between fences, of some languages."""
-    found = re.findall(r"^ *```(\w*)\n(.*?)^ *```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return [text for language, text in found if language in languages]
+def read(*paths: Path) -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+def code_blocks(path: Path, *languages: str) -> list[str]:
+    """The fenced blocks in these languages; "" is a fence without one."""
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", read(path), re.DOTALL | re.MULTILINE)
+    return [text for language, text in blocks if language in languages]
+
+
+# Snippets and commands
 
 
 SNIPPETS = [
     pytest.param(snippet, id=f"{path.name}-{number}")
     for path in DOCUMENTS
-    for number, snippet in enumerate(blocks(path, "python"))
+    for number, snippet in enumerate(code_blocks(path, "python"))
 ]
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_a_snippet_runs_as_it_stands(snippet: str) -> None:
+def test_python_snippets_run(snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "train.en" in snippet:  # the reader's own files and 20 minutes: here a small text and a few steps
+        monkeypatch.chdir(tmp_path)
+        for written, name in zip(write_digits(tmp_path, 300, seed=1), ("train.en", "train.de"), strict=True):
+            written.rename(name)
+        assert '"budget_seconds": 1200' in snippet
+        snippet = snippet.replace('"budget_seconds": 1200', '"steps": 5')
+    else:
+        monkeypatch.chdir(ROOT)
     exec(compile(snippet, "snippet", "exec"), {})
 
 
-def test_links_in_the_documents_lead_somewhere() -> None:
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
-            assert (path.parent / link).exists(), f"{path.name}: {link}"
-
-
-COMMANDS = [
+COMMAND_LINES = [
     pytest.param(shlex.split(line[line.index("regard ") :], comments=True), id=f"{path.name}-{number}")
     for path in DOCUMENTS
     for number, line in enumerate(
         line
-        for block in blocks(path, "", "sh", "console")
+        for block in code_blocks(path, "", "sh", "console")
         for line in block.splitlines()
         if re.match(r"(\$ )?(echo .*\| )?regard ", line)
     )
 ]
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_a_command_has_only_options_that_exist(words: list[str]) -> None:
-    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    assert words[1] in verbs
-    known = {name for parameter in verbs[words[1]].params for name in (*parameter.opts, *parameter.secondary_opts)}
-    assert {word.partition("=")[0] for word in words[2:] if word.startswith("-")} <= known
+@pytest.mark.parametrize("words", COMMAND_LINES)
+def test_commands_have_only_options_that_exist(words: list[str]) -> None:
+    assert words[1] in COMMANDS
+    assert {word.partition("=")[0] for word in words[2:] if word.startswith("-")} <= {*flags_of(words[1]), "--help"}
 
 
-def test_there_are_commands_in_the_documents() -> None:
-    assert len(COMMANDS) >= 30
-    assert len(SNIPPETS) >= 5
+def test_the_documents_have_snippets_and_commands() -> None:
+    assert len(COMMAND_LINES) >= 30
+    assert len(SNIPPETS) >= 6
+
+
+def test_links_lead_to_files_that_exist() -> None:
+    for path in DOCUMENTS:
+        for link in re.findall(r"\]\(([^)#:]+)\)", read(path)):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def test_the_command_reference_is_up_to_date(tmp_path: Path) -> None:
+    (line,) = (line for line in read(ROOT / "Makefile").splitlines() if "utils docs" in line)
+    arguments = shlex.split(line)[1:-1]  # between the interpreter and the output
+    subprocess.run([sys.executable, *arguments, str(tmp_path / "commands.md")], check=True, capture_output=True)
+    assert read(tmp_path / "commands.md") == read(REFERENCE), "run `make docs` and commit docs/commands.md"
+
+
+# Everything that a user can set or meet is described in a guide
+
+
+def flags_of(command: str) -> set[str]:
+    return {flag for parameter in COMMANDS[command].params for flag in (*parameter.opts, *parameter.secondary_opts)}
+
+
+def recipe_fields(model: type[BaseModel] = Recipe) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield name
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from recipe_fields(kind)
+
+
+def routes() -> set[str]:
+    service = Service(load_models([ROOT / "tests" / "golden" / "model"], n_engines=1))
+    (paths,) = (layer.kwargs["routes"] for layer in create_app(service).user_middleware if "routes" in layer.kwargs)
+    return {path for path in paths if path not in {"/", "/static"} and "{" not in path}  # the page and its files
+
+
+def environment_variables() -> set[str]:
+    source = read(*(ROOT / "src").rglob("*.py"))
+    own = read(*(ROOT / "tests").rglob("*.py"), ROOT / "Makefile", ROOT / ".ci" / "run")
+    in_source = set(re.findall(r'(?:environ(?:\.\w+\(|\[)|getenv\()\s*"(\w+)"', source))
+    return {*in_source, *re.findall(r"REGARD_[A-Z_]*[A-Z]", source + own), "OMP_NUM_THREADS"}  # torch reads the last
+
+
+def error_codes() -> set[str]:
+    """From `Problem(status, code, …)`, `{status: code}` and `{"code": code}`."""
+    codes: set[str] = set()
+    for path in (ROOT / "src" / "regard" / "serve").rglob("*.py"):
+        if path.parent.name == "libretranslate":  # its responses have no codes
+            continue
+        for node in ast.walk(ast.parse(read(path))):
+            match node:
+                case ast.Call(func=ast.Name(id="Problem"), args=[_, code, *_]):
+                    codes |= string_constants(code)
+                case ast.Dict(keys=[ast.Constant(value=int(status)), *_], values=[ast.Constant(), *_]) if status >= 400:
+                    codes |= string_constants(node)
+                case ast.Dict(keys=[ast.Constant(value="code"), ast.Constant(value="message"), *_], values=[code, *_]):
+                    codes |= string_constants(code)
+    return codes
+
+
+def string_constants(node: ast.AST) -> set[str]:
+    constants = (child.value for child in ast.walk(node) if isinstance(child, ast.Constant))
+    return {constant for constant in constants if isinstance(constant, str)}
+
+
+def missing(names: set[str], *paths: Path) -> list[str]:
+    """The names that occur in no code span or block of these documents."""
+    code = "\n".join(re.findall(r"```.*?```|`[^`]+`", read(*paths), re.DOTALL))
+    return sorted(name for name in names if not re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w-]|/\w)", code))
+
+
+def test_every_command_and_flag_is_described() -> None:
+    assert missing({f"regard {command}" for command in COMMANDS}, *GUIDES) == []
+    flags = {flag for command in COMMANDS for flag in flags_of(command) if flag.startswith("--")}
+    assert len(flags) > 50
+    assert missing(flags, *GUIDES) == []
+
+
+def test_every_recipe_field_is_described() -> None:
+    fields = set(recipe_fields())
+    assert {"start_from", "held_out", "d_model", "smoothing"} <= fields
+    assert missing(fields, ROOT / "docs" / "train.md") == []
+
+
+def test_every_route_is_described() -> None:
+    paths = routes()
+    assert {"/v1/translate", "/translate", "/metrics"} <= paths
+    assert missing(paths, ROOT / "docs" / "serve.md", ROOT / "docs" / "libretranslate.md") == []
+
+
+def test_every_environment_variable_is_described() -> None:
+    variables = environment_variables()
+    assert {"GOMP_SPINCOUNT", "REGARD_BROWSER"} <= variables
+    assert missing(variables, *GUIDES, ROOT / "CONTRIBUTING.md") == []
+
+
+def test_every_error_code_is_described() -> None:
+    codes = error_codes()
+    assert {"busy", "too_long", "not_found", "refused"} <= codes
+    assert missing(codes, ROOT / "docs" / "serve.md") == []
+
+
+def test_a_name_that_is_nowhere_is_missing(tmp_path: Path) -> None:
+    guide = tmp_path / "guide.md"
+    guide.write_text("`--max-texts 3`, `/v1/models`, steps\n```\nregard look\n```\n")
+    assert missing({"--max-texts", "/v1/models", "regard look"}, guide) == []
+    absent = {"--max-text", "--max", "/v1", "/models", "regard loo", "steps"}
+    assert missing(absent, guide) == sorted(absent)
