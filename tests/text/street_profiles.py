@@ -9,5 +9,5 @@ from regard.text.language_profile import make_profile
 @cache
 def profiles() -> dict[str, str]:
     pairs = generate(300, 1)
-    made = {"en": make_profile(one.source for one in pairs), "de": make_profile(one.target for one in pairs)}
-    return {code: profile for code, profile in made.items() if profile is not None}
+    texts = {"en": make_profile(pair.source for pair in pairs), "de": make_profile(pair.target for pair in pairs)}
+    return {code: text for code, text in texts.items() if text is not None}

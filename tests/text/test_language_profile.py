@@ -1,4 +1,4 @@
-"""Letters tell languages apart: short profiles, scripts, and a stranger's profile that is nonsense."""
+"""Language profiles: n-grams tell languages apart, profiles are small, and invalid ones are ignored."""
 
 from typing import Any
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.language_profile import MAX_NGRAMS, Profile, make_profile, read_profiles, sample_ngrams
-from regard.text.scripts import scripts_of_language, scripts_of_text
+from regard.text.language_profile import MAX_NGRAMS, LanguageProfile, count_ngrams, make_profile, read_profiles
 
 ENGLISH = [
     "The animal did not cross the street because it was too tired.",
@@ -21,12 +20,12 @@ GERMAN = [
 ]
 
 
-def profile(lines: list[str]) -> Profile:
-    made = make_profile(lines)
-    assert made is not None
-    read = Profile.of_text(made)
-    assert read is not None
-    return read
+def profile(lines: list[str]) -> LanguageProfile:
+    text = make_profile(lines)
+    assert text is not None
+    parsed = LanguageProfile.parse(text)
+    assert parsed is not None
+    return parsed
 
 
 @pytest.mark.parametrize(
@@ -38,26 +37,26 @@ def profile(lines: list[str]) -> Profile:
         ("ich habe schon wieder nichts verstanden", False),
     ],
 )
-def test_words_that_were_never_seen_are_told_apart(text: str, is_english: bool) -> None:
-    grams = sample_ngrams(text)
-    assert (profile(ENGLISH).log_likelihood(grams) > profile(GERMAN).log_likelihood(grams)) is is_english
+def test_profiles_tell_languages_apart_by_unseen_words(text: str, is_english: bool) -> None:
+    ngrams = count_ngrams(text)
+    assert (profile(ENGLISH).log_likelihood(ngrams) > profile(GERMAN).log_likelihood(ngrams)) is is_english
 
 
-def test_a_profile_is_small_and_always_the_same() -> None:
-    made = make_profile((ENGLISH + GERMAN) * 1000)
-    assert made is not None and made == make_profile((ENGLISH + GERMAN) * 1000)
-    assert len(made.split()) == 2 * MAX_NGRAMS
-    assert len(made) < 5_000
+def test_a_profile_is_small_and_deterministic() -> None:
+    text = make_profile((ENGLISH + GERMAN) * 1000)
+    assert text is not None and text == make_profile((ENGLISH + GERMAN) * 1000)
+    assert len(text.split()) == 2 * MAX_NGRAMS
+    assert len(text) < 5_000
     assert make_profile(["", "123 – !"]) is None
 
 
 @given(st.lists(st.text(max_size=50), max_size=5))
-def test_whatever_the_text_its_profile_can_be_read_again(lines: list[str]) -> None:
-    made = make_profile(lines)
-    if made is not None:
-        read = Profile.of_text(made)
-        assert read is not None
-        assert all(value <= 0 for value in read.log_probs.values())
+def test_every_profile_can_be_parsed_again(lines: list[str]) -> None:
+    text = make_profile(lines)
+    if text is not None:
+        parsed = LanguageProfile.parse(text)
+        assert parsed is not None
+        assert all(value <= 0 for value in parsed.log_probs.values())
 
 
 @pytest.mark.parametrize(
@@ -68,15 +67,5 @@ def test_whatever_the_text_its_profile_can_be_read_again(lines: list[str]) -> No
         {"../en": "e 5"}, {f"a{chr(97 + i // 26)}{chr(97 + i % 26)}": "e 5" for i in range(101)},
     ],
 )  # fmt: skip
-def test_a_strangers_nonsense_is_left_out(profiles: Any) -> None:
+def test_invalid_profiles_are_left_out(profiles: Any) -> None:
     assert read_profiles({"profiles": profiles}) == {}
-
-
-def test_scripts() -> None:
-    assert scripts_of_text("Hello, Мир! 你好 안녕 カタ ひら 123").most_common() == [
-        ("Latin", 5), ("Kana", 4), ("Cyrillic", 3), ("Han", 2), ("Hangul", 2),
-    ]  # fmt: skip
-    assert scripts_of_language("ja") == {"Han", "Kana"}
-    assert scripts_of_language("de") == scripts_of_language("qqq") == {"Latin"}
-    assert scripts_of_language("sr-Latn") == {"Latin"}
-    assert scripts_of_language("zh-Hant") == {"Han"}

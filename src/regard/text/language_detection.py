@@ -1,37 +1,66 @@
-"""Which of the served languages a text is in: by its script where that decides, else by its letters."""
+"""Detects which of the served languages a text is in: by script, and where several fit, by letter n-grams."""
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import exp
 from typing import Any, NamedTuple
 
-from regard.text.language_profile import Profile, read_profiles, sample_ngrams
+from regard.text.language_profile import MAX_NGRAM_LENGTH, LanguageProfile, count_ngrams, read_profiles
 from regard.text.languages import Languages
-from regard.text.scripts import scripts_of_language, scripts_of_text
 
-_MAX_LOOKED_AT = 2_000  # characters of a text; more would not change the answer
-_ABOUT_AS_MUCH = 0.2  # of the letters: two languages whose scripts fit about as well
-_NO_PROFILE = -7.0  # log p of an n-gram of a language that nothing is known of: between right and wrong
-_LONGEST = 3.0
+_MAX_CHARACTERS = 2_000  # of a text; more would not change the result
+_SCRIPT_TOLERANCE = 0.2  # languages whose scripts cover this much less of the text than the best are still candidates
+_NO_PROFILE_LOG_PROB = -7.0  # per n-gram, for a language without a profile: between a right and a wrong language
+_MIN_SCRIPT_SHARE = 0.1  # of the letters in a profile, for a script to count as one of the language's own
+
+# The Unicode name of a letter begins with its script; first word → script. Letters of other scripts are ignored.
+_SCRIPT_NAMES = {
+    "CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana", "HALFWIDTH": "Kana", "HANGUL": "Hangul", "LATIN": "Latin",
+    "FULLWIDTH": "Latin", "MYANMAR": "Burmese", "CANADIAN": "Syllabics",
+} | {
+    name.upper(): name
+    for name in (
+        "Arabic", "Armenian", "Bengali", "Cyrillic", "Devanagari", "Ethiopic", "Georgian", "Greek", "Gujarati",
+        "Gurmukhi", "Hebrew", "Kannada", "Khmer", "Lao", "Malayalam", "Oriya", "Sinhala", "Tamil", "Telugu", "Thaana",
+        "Thai", "Tibetan", "Tifinagh", "Yi",
+    )
+}  # fmt: skip
+
+# script → the languages written in it; every other language is assumed to use the Latin script
+_SCRIPT_LANGUAGES = {
+    "Arabic": "ar ckb fa ks ps sd ug ur", "Armenian": "hy", "Bengali": "as bn", "Burmese": "my",
+    "Cyrillic": "ab av ba be bg ce cv kk kv ky mk mn os ru rus sah sr tg tt uk ukr",
+    "Devanagari": "bho hi mai mr ne sa", "Ethiopic": "am ti", "Georgian": "ka", "Greek": "el", "Gujarati": "gu",
+    "Gurmukhi": "pa", "Han": "cmn ja jpn yue zh zho", "Hangul": "ko kor", "Hebrew": "he yi", "Kana": "ja jpn",
+    "Kannada": "kn", "Khmer": "km", "Lao": "lo", "Latin": "kab sr", "Malayalam": "ml", "Oriya": "or", "Sinhala": "si",
+    "Syllabics": "cr iu oj", "Tamil": "ta", "Telugu": "te", "Thaana": "dv", "Thai": "th", "Tibetan": "bo dz",
+    "Tifinagh": "kab", "Yi": "ii",
+}  # fmt: skip
+_SCRIPT_SUBTAGS = {  # as in `sr-Latn`
+    "Cyrl": "Cyrillic", "Latn": "Latin", "Arab": "Arabic", "Hans": "Han", "Hant": "Han", "Deva": "Devanagari",
+}  # fmt: skip
 
 
 class Detected(NamedTuple):
-    """A language, and how sure it is from 0 to 100."""
+    """A language and the confidence in it, from 0 to 100."""
 
     language: str
     confidence: float
 
 
 class Detector:
-    """Knows the languages of some models, sources first, and what their models say of them."""
+    """Detects the languages of some models, using the profiles stored in them. Source languages come first."""
 
     def __init__(self, models: Iterable[tuple[Languages, Mapping[str, Any]]]) -> None:
         models = list(models)
         sources = [languages.source for languages, _ in models if languages.source is not None]
         targets = [target for languages, _ in models for target in languages.targets]
         self.languages = tuple(dict.fromkeys([*sources, *targets]))
-        self._profiles: dict[str, list[Profile]] = {code: [] for code in self.languages}
+        self._profiles: dict[str, list[LanguageProfile]] = {code: [] for code in self.languages}
         for _, facts in models:
             for code, profile in read_profiles(facts).items():
                 if code in self._profiles:
@@ -39,40 +68,62 @@ class Detector:
         self._scripts = {code: self._scripts_of(code) for code in self.languages}
 
     def detect(self, text: str, among: Sequence[str] | None = None) -> list[Detected]:
-        """Best first, those alone that come into question; of a text without letters nothing is known."""
-        text = text[:_MAX_LOOKED_AT]
+        """The plausible languages, best first. A text without letters gives the first language with confidence 0."""
+        text = text[:_MAX_CHARACTERS]
         codes = [code for code in self.languages if among is None or code in among]
         if not codes:
             return []
-        fits = self._fits(text, codes)
-        best = max(fits.values())
+        coverage = self._script_coverage(text, codes)
+        best = max(coverage.values())
         if best == 0:
             return [Detected(codes[0], 0.0)]
-        left = [code for code in codes if fits[code] >= best - _ABOUT_AS_MUCH]
-        shares = self._shares(text, left) if len(left) > 1 else {left[0]: 1.0}
-        found = [Detected(code, round(100 * share * fits[code], 1)) for code, share in shares.items()]
-        found.sort(key=lambda one: -one.confidence)  # stable: of equal ones, the source first
-        return [one for number, one in enumerate(found) if number == 0 or one.confidence > 0]
+        candidates = [code for code in codes if coverage[code] >= best - _SCRIPT_TOLERANCE]
+        probabilities = self._probabilities(text, candidates) if len(candidates) > 1 else {candidates[0]: 1.0}
+        detected = [Detected(code, round(100 * p * coverage[code], 1)) for code, p in probabilities.items()]
+        detected.sort(key=lambda entry: -entry.confidence)  # stable: of equal ones, the source first
+        return [entry for rank, entry in enumerate(detected) if rank == 0 or entry.confidence > 0]
 
-    def _fits(self, text: str, codes: Sequence[str]) -> dict[str, float]:
-        """The share of the letters that are of each language's scripts."""
+    def _script_coverage(self, text: str, codes: Sequence[str]) -> dict[str, float]:
+        """For each language, the share of letters in its scripts."""
         scripts = scripts_of_text(text)
         total = max(1, scripts.total())
         return {code: sum(scripts[script] for script in self._scripts[code]) / total for code in codes}
 
-    def _shares(self, text: str, codes: Sequence[str]) -> dict[str, float]:
-        """p(language | letters), every language as likely as another before."""
-        grams = sample_ngrams(text)
-        unknown = _NO_PROFILE * grams.total() / _LONGEST
-        known = {code: [one.log_likelihood(grams) for one in self._profiles[code]] for code in codes}
-        scores = {code: max(likelihoods, default=unknown) for code, likelihoods in known.items()}
+    def _probabilities(self, text: str, codes: Sequence[str]) -> dict[str, float]:
+        """p(language | n-grams) under a uniform prior."""
+        ngrams = count_ngrams(text)
+        without_profile = _NO_PROFILE_LOG_PROB * ngrams.total() / MAX_NGRAM_LENGTH
+        likelihoods = {code: [profile.log_likelihood(ngrams) for profile in self._profiles[code]] for code in codes}
+        scores = {code: max(values, default=without_profile) for code, values in likelihoods.items()}
         top = max(scores.values())
         weights = {code: exp(score - top) for code, score in scores.items()}
         total = sum(weights.values())
         return {code: weight / total for code, weight in weights.items()}
 
     def _scripts_of(self, code: str) -> frozenset[str]:
-        """Those of the language, and those that its own training text was written in."""
-        letters = "".join(gram for profile in self._profiles[code] for gram in profile.log_probs)
-        seen = scripts_of_text(letters)
-        return scripts_of_language(code) | {script for script in seen if 10 * seen[script] > seen.total()}
+        """The scripts of the language, and those of the text that its profiles were made from."""
+        letters = "".join(ngram for profile in self._profiles[code] for ngram in profile.log_probs)
+        counts = scripts_of_text(letters)
+        common = {script for script, count in counts.items() if count > _MIN_SCRIPT_SHARE * counts.total()}
+        return scripts_of_language(code) | common
+
+
+def scripts_of_language(code: str) -> frozenset[str]:
+    """The scripts that a language is written in. A script subtag decides, as in `sr-Latn`."""
+    primary, *subtags = code.replace("_", "-").split("-")
+    if tagged := [_SCRIPT_SUBTAGS[subtag] for subtag in subtags if subtag in _SCRIPT_SUBTAGS]:
+        return frozenset(tagged)
+    scripts = frozenset(script for script, codes in _SCRIPT_LANGUAGES.items() if primary in codes.split())
+    return scripts or frozenset({"Latin"})
+
+
+def scripts_of_text(text: str) -> Counter[str]:
+    """The number of letters in each script."""
+    return Counter(script for letter in text if (script := _script(letter)) is not None)
+
+
+@lru_cache(maxsize=4096)
+def _script(letter: str) -> str | None:
+    if not letter.isalpha():
+        return None
+    return _SCRIPT_NAMES.get(unicodedata.name(letter, "").split(" ")[0].split("-")[0])

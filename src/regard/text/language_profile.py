@@ -1,7 +1,7 @@
-"""What a language looks like: the frequencies of its commonest letter sequences, small enough to travel with a model.
+"""Language profiles: the most frequent letter n-grams of a language, small enough to store in a model.
 
-A profile is one line of text, n-grams and how often each comes in a hundred thousand: `e 9120 _t 3120 _th 2904 …`;
-`_` is the edge of a word.
+A profile is one line of text, each n-gram with its count per 100,000: `e 9120 _t 3120 _th 2904 …`; `_` marks the edge
+of a word.
 """
 
 from __future__ import annotations
@@ -16,77 +16,73 @@ from typing import Any
 from regard.text.languages import is_language_code
 
 MAX_NGRAMS = 400
-LONGEST = 3
-_A_HUNDRED_THOUSAND = 100_000
-_RARER = log(0.3 / _A_HUNDRED_THOUSAND)  # what an n-gram counts that is in no profile
-_MAX_CHARACTERS = 2_000_000  # of the text that a profile is made from
-_MAX_ASKED = 2_000  # of a text whose language is asked for: more would not change the answer
-_MAX_PROFILES = 100  # of a model from a stranger
+MAX_NGRAM_LENGTH = 3
+_SCALE = 100_000
+_MIN_LOG_PROB = log(0.3 / _SCALE)  # for an n-gram that is not in the profile
+_MAX_TRAINING_CHARACTERS = 2_000_000
+_MAX_PROFILES = 100  # per model; the model may come from a stranger
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True)
-class Profile:
-    """log p of each n-gram that is common in a language."""
+class LanguageProfile:
+    """log p of each frequent n-gram of a language."""
 
     log_probs: Mapping[str, float]
 
     @classmethod
-    def of_text(cls, text: str) -> Profile | None:
-        """Read back what `make_profile` wrote; None when it is anything else, or too much."""
+    def parse(cls, text: str) -> LanguageProfile | None:
+        """Parse the output of `make_profile`; None if the text is invalid or too long."""
         parts = text.split()
         if not parts or len(parts) % 2 or len(parts) > 2 * MAX_NGRAMS:
             return None
-        grams, counts = parts[::2], parts[1::2]
-        if not all(len(gram) <= LONGEST for gram in grams):
+        ngrams, counts = parts[::2], parts[1::2]
+        if not all(len(ngram) <= MAX_NGRAM_LENGTH for ngram in ngrams):
             return None
         if not all(re.fullmatch("[0-9]{1,6}", count) and int(count) for count in counts):
             return None
-        pairs = zip(grams, counts, strict=True)
-        return cls({gram: log(min(1.0, int(count) / _A_HUNDRED_THOUSAND)) for gram, count in pairs})
+        pairs = zip(ngrams, counts, strict=True)
+        return cls({ngram: log(min(1.0, int(count) / _SCALE)) for ngram, count in pairs})
 
-    def log_likelihood(self, grams: Mapping[str, int]) -> float:
-        """log p(grams); each letter is in several n-grams, which must not count as if they were independent."""
-        total = sum(count * max(self.log_probs.get(gram, _RARER), _RARER) for gram, count in grams.items())
-        return total / LONGEST
+    def log_likelihood(self, ngrams: Mapping[str, int]) -> float:
+        """log p(ngrams), divided by the number of n-grams that each letter is part of: they are not independent."""
+        total = sum(
+            count * max(self.log_probs.get(ngram, _MIN_LOG_PROB), _MIN_LOG_PROB) for ngram, count in ngrams.items()
+        )
+        return total / MAX_NGRAM_LENGTH
 
 
 def make_profile(lines: Iterable[str]) -> str | None:
-    """The profile of a language from lines of its text, always the same for the same lines; None without letters."""
+    """The profile of a language from lines of its text, deterministic; None if there are no letters."""
     counts: Counter[str] = Counter()
-    left = _MAX_CHARACTERS
+    n_remaining = _MAX_TRAINING_CHARACTERS
     for line in lines:
-        counts.update(count_ngrams(line[:left]))
-        left -= len(line)
-        if left <= 0:
+        counts.update(count_ngrams(line[:n_remaining]))
+        n_remaining -= len(line)
+        if n_remaining <= 0:
             break
     total = counts.total()
-    common = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_NGRAMS]
-    shares = [(gram, round(_A_HUNDRED_THOUSAND * count / total)) for gram, count in common]
-    return " ".join(f"{gram} {share}" for gram, share in shares if share) or None
+    frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_NGRAMS]
+    scaled = [(ngram, round(_SCALE * count / total)) for ngram, count in frequent]
+    return " ".join(f"{ngram} {count}" for ngram, count in scaled if count) or None
 
 
 def count_ngrams(text: str) -> Counter[str]:
-    """Sequences of one to three letters, lower-case; the edges of words count as letters."""
+    """Sequences of one to three letters, in lower case; the edges of words count as letters."""
     counts: Counter[str] = Counter()
     for word in _WORD.findall(text.lower()):
         counts.update(word)
         edged = f"_{word}_"
-        for size in range(2, LONGEST + 1):
-            counts.update(edged[place : place + size] for place in range(len(edged) - size + 1))
+        for size in range(2, MAX_NGRAM_LENGTH + 1):
+            counts.update(edged[start : start + size] for start in range(len(edged) - size + 1))
     return counts
 
 
-def sample_ngrams(text: str) -> Counter[str]:
-    """The n-grams of a text whose language is asked for."""
-    return count_ngrams(text[:_MAX_ASKED])
-
-
-def read_profiles(facts: Mapping[str, Any]) -> dict[str, Profile]:
-    """Language → profile from a model's facts, which anybody may have written: what makes no sense is left out."""
-    found = facts.get("profiles")
-    if not isinstance(found, dict) or len(found) > _MAX_PROFILES:
+def read_profiles(facts: Mapping[str, Any]) -> dict[str, LanguageProfile]:
+    """Language → profile from the facts in a model, which may come from a stranger; invalid ones are left out."""
+    stored = facts.get("profiles")
+    if not isinstance(stored, dict) or len(stored) > _MAX_PROFILES:
         return {}
-    texts = {code: text for code, text in found.items() if is_language_code(code) and isinstance(text, str)}
-    profiles = {code: Profile.of_text(text) for code, text in texts.items()}
+    texts = {code: text for code, text in stored.items() if is_language_code(code) and isinstance(text, str)}
+    profiles = {code: LanguageProfile.parse(text) for code, text in texts.items()}
     return {code: profile for code, profile in profiles.items() if profile is not None}

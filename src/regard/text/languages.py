@@ -1,4 +1,4 @@
-"""Which languages a model is between: from what was said, or from the names of its text files."""
+"""The languages of a model: given explicitly, or found in the names of its text files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from regard.text.corpus import Corpus
 
-# ISO 639-1, and those of ISO 639-3 that have parallel text in the usual collections. A suffix that is not here is no
-# language: in ISO 639-3 even "src", "tgt" and "txt" are.
+# ISO 639-1, and the codes of ISO 639-3 for which the usual collections have parallel text. A file suffix that is not
+# listed is not a language: in ISO 639-3 even "src", "tgt" and "txt" are.
 _TABLE = """
 aa Afar, ab Abkhazian, af Afrikaans, ak Akan, am Amharic, an Aragonese, ar Arabic, as Assamese,
 av Avaric, ay Aymara, az Azerbaijani, ba Bashkir, be Belarusian, bg Bulgarian, bi Bislama,
@@ -43,17 +43,17 @@ deu German, eng English, fra French, ita Italian, jpn Japanese, kor Korean, nld 
 por Portuguese, rus Russian, spa Spanish, swe Swedish, tur Turkish, ukr Ukrainian, vie Vietnamese,
 zho Chinese
 """
-NAMES = dict(one.split(" ", 1) for one in re.split(r",\s", _TABLE.strip()))
-PATTERN = r"[a-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}"  # BCP 47, without its rarities: de, pt-BR, zh-Hans
+NAMES = dict(entry.split(" ", 1) for entry in re.split(r",\s", _TABLE.strip()))
+PATTERN = r"[a-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}"  # common BCP 47 tags: de, pt-BR, zh-Hans
 
 _CODE = re.compile(PATTERN)
-_NOT_THE_LANGUAGE = {"gz", "zst", "zstd", "txt", "tsv"}  # endings that may come behind it
-_MAX_TARGETS = 500  # of a model from a stranger
+_FORMAT_SUFFIXES = {"gz", "zst", "zstd", "txt", "tsv"}  # may follow the language in a file name
+_MAX_TARGETS = 500  # per model; the model may come from a stranger
 
 
 @dataclass(frozen=True)
 class Languages:
-    """What a model translates from and into; None and nothing where it is not known."""
+    """The source and target languages of a model, as far as they are known."""
 
     source: str | None = None
     targets: tuple[str, ...] = ()
@@ -61,80 +61,80 @@ class Languages:
     @property
     def all(self) -> tuple[str, ...]:
         """Every language once, the source first."""
-        return tuple(dict.fromkeys(one for one in (self.source, *self.targets) if one is not None))
+        return tuple(dict.fromkeys(code for code in (self.source, *self.targets) if code is not None))
 
     def to_facts(self) -> dict[str, Any]:
-        """As it stands in a model's facts."""
+        """The value of `languages` in the facts in a model."""
         return {"source": self.source, "targets": list(self.targets)}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Languages:
-        """From a model's facts, which anybody may have written: what is no language code is left out."""
-        found = facts.get("languages")
-        if not isinstance(found, dict):
+        """From the facts in a model, which may come from a stranger; invalid codes are left out."""
+        stored = facts.get("languages")
+        if not isinstance(stored, dict):
             return cls()
-        source, targets = found.get("source"), found.get("targets")
+        source, targets = stored.get("source"), stored.get("targets")
         targets = targets[:_MAX_TARGETS] if isinstance(targets, list) else []
-        return cls(
-            source if is_language_code(source) else None,
-            tuple(dict.fromkeys(one for one in targets if is_language_code(one))),
-        )
+        unique = dict.fromkeys(code for code in targets if is_language_code(code))
+        return cls(source if is_language_code(source) else None, tuple(unique))
 
 
 def is_language_code(text: Any) -> bool:
-    """Whether it looks like the code of a language: `de`, `pt-BR`, `zh-Hans`."""
+    """Whether it has the form of a language code: `de`, `pt-BR`, `zh-Hans`."""
     return isinstance(text, str) and _CODE.fullmatch(text) is not None
 
 
 def language_name(code: str) -> str:
-    """Its name in English; the code itself when it is not known here. A region stands behind: `Portuguese (BR)`."""
-    primary, *rest = re.split("[-_]", code)
+    """The English name, with the region in parentheses, as `Portuguese (BR)`; the code itself if it is unknown."""
+    primary, *subtags = re.split("[-_]", code)
     if primary not in NAMES:
         return code
-    return f"{NAMES[primary]} ({'-'.join(rest)})" if rest else NAMES[primary]
+    return f"{NAMES[primary]} ({'-'.join(subtags)})" if subtags else NAMES[primary]
 
 
 def find_languages(corpora: Iterable[Corpus], source: str | None = None, target: str | None = None) -> Languages:
-    """The languages of a training: as given, else by the names of the files, where these agree.
+    """The languages of a training run: as given, else from the file names if these agree.
 
-    Where corpora have tags, the tags are the target languages, since they are what the model is asked by.
+    If the corpora have tags, the tags are the target languages, because users select the target by its tag.
     """
     corpora = list(corpora)
-    pairs = [corpus_languages(one) for one in corpora]
-    tags = tuple(dict.fromkeys(one.tag for one in corpora if one.tag is not None))
-    target = target or _agreed(pair[1] for pair in pairs)
-    return Languages(source or _agreed(pair[0] for pair in pairs), tags or ((target,) if target else ()))
+    pairs = [corpus_languages(corpus) for corpus in corpora]
+    tags = tuple(dict.fromkeys(corpus.tag for corpus in corpora if corpus.tag is not None))
+    target = target or _common(pair[1] for pair in pairs)
+    return Languages(source or _common(pair[0] for pair in pairs), tags or ((target,) if target else ()))
 
 
 def corpus_languages(corpus: Corpus) -> tuple[str | None, str | None]:
-    """Source and target of one corpus: `train.en` + `train.de.gz`, or `corpus.en-de.tsv`."""
+    """Source and target of one corpus, from names such as `train.en` + `train.de.gz` or `corpus.en-de.tsv`."""
     if corpus.tsv is not None:
-        return _pair(_last_part(corpus.tsv))
+        return _split_pair(_language_suffix(corpus.tsv))
     assert corpus.source is not None and corpus.target is not None
-    source, target = (_known(_last_part(path)) for path in (corpus.source, corpus.target))
+    source, target = (_known_code(_language_suffix(path)) for path in (corpus.source, corpus.target))
     return source, corpus.tag or target
 
 
-def _last_part(path: Path) -> str:
+def _language_suffix(path: Path) -> str:
+    """The last part of a file name that is not a file format."""
     parts = path.name.split(".")
-    while len(parts) > 1 and parts[-1].lower() in _NOT_THE_LANGUAGE:
+    while len(parts) > 1 and parts[-1].lower() in _FORMAT_SUFFIXES:
         parts.pop()
     return parts[-1]
 
 
-def _known(part: str) -> str | None:
-    return part if is_language_code(part) and re.split("[-_]", part)[0] in NAMES else None
+def _known_code(suffix: str) -> str | None:
+    return suffix if is_language_code(suffix) and re.split("[-_]", suffix)[0] in NAMES else None
 
 
-def _pair(part: str) -> tuple[str | None, str | None]:
-    """`en-de`, `pt-BR-en`: cut where both sides are languages."""
-    for place in (match.start() for match in re.finditer("-", part)):
-        source, target = _known(part[:place]), _known(part[place + 1 :])
+def _split_pair(suffix: str) -> tuple[str | None, str | None]:
+    """`en-de`, `pt-BR-en`: split where both sides are languages."""
+    for position in (match.start() for match in re.finditer("-", suffix)):
+        source, target = _known_code(suffix[:position]), _known_code(suffix[position + 1 :])
         if source and target:
             return source, target
     return None, None
 
 
-def _agreed(found: Iterable[str | None]) -> str | None:
-    once = set(found)
-    return once.pop() if len(once) == 1 else None
+def _common(codes: Iterable[str | None]) -> str | None:
+    """The code, if all are the same."""
+    unique = set(codes)
+    return unique.pop() if len(unique) == 1 else None
