@@ -35,7 +35,7 @@ def test_a_good_corpus_is_fit_and_exits_with_0(files: tuple[str, str]) -> None:
 def test_what_spoils_exits_with_1_and_says_why(files: tuple[str, str]) -> None:
     result = runner.invoke(app, [*files, "--against", f"{files[0]},{files[1]}"])
     assert result.exit_code == 1
-    assert result.stdout.count("stand in the training data") == 2
+    assert result.stdout.count("are also in the training data") == 2
 
 
 def test_json_is_all_there_is_on_stdout(files: tuple[str, str]) -> None:

@@ -237,4 +237,4 @@ def test_validation_text_that_is_learned_from_is_said_but_not_refused(tmp_path: 
     [report] = examine_all(data, lambda *_: None).reports
     assert not report.has_errors
     leaks = [finding.message for finding in report.findings if finding.kind == "leak"]
-    assert len(leaks) == 2 and leaks[0].endswith("different lines stand in the training data (100.0%)")
+    assert len(leaks) == 2 and leaks[0].endswith("distinct lines are also in the training data (100.0%)")

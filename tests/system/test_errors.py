@@ -53,7 +53,7 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source full --target full --out o", "full: is a directory"),
         ("--source a --target short --out o", "a has 60 lines, "),
         ("--source a --target empty --out o", "has 0"),
-        ("--source empty --target empty --out o", "there is no pair with text on both sides"),
+        ("--source empty --target empty --out o", "no pair has text on both sides"),
         ("--source one --target one2 --out o", "too few pairs (1) to hold some of them out"),
         ("--source bad --target b --out o", "bad:7: not valid UTF-8 (byte 0xff at column 1)"),
         ("--source utf16 --target b --out o", "utf16:1: not valid UTF-8 (the file starts like UTF-16)"),

@@ -1,4 +1,4 @@
-"""The data doctor: finds what is wrong, where it is, and nothing else."""
+"""The data doctor: finds problems and their lines, without false alarms."""
 
 import json
 import random
@@ -36,9 +36,9 @@ def run(tmp_path: Path, source: list[str] | bytes, target: list[str] | bytes, **
 
 
 def only(report: CorpusReport, kind: str) -> Finding:
-    found = [finding for finding in report.findings if finding.kind == kind]
-    assert len(found) == 1, [finding.message for finding in report.findings]
-    return found[0]
+    findings = [finding for finding in report.findings if finding.kind == kind]
+    assert len(findings) == 1, [finding.message for finding in report.findings]
+    return findings[0]
 
 
 def test_good_text_has_no_findings(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_good_text_has_no_findings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("n", [70, 300, 2000])
-def test_good_text_never_slips(seed: int, n: int) -> None:
+def test_parallel_text_has_no_slips(seed: int, n: int) -> None:
     assert slips(*language(n, seed)) == []
 
 
@@ -66,18 +66,18 @@ def slips(source: list[str], target: list[str]) -> list[tuple[int, int | None, i
 
 
 @pytest.mark.parametrize("at", [150, 1000, 1850])
-@pytest.mark.parametrize("n_lost", [1, 3])
-def test_a_lost_line_is_found_near_its_place(at: int, n_lost: int) -> None:
+@pytest.mark.parametrize("n_missing", [1, 3])
+def test_a_missing_line_is_located(at: int, n_missing: int) -> None:
     source, target = language(2000)
-    [(line, offset, until)] = slips(source, target[:at] + target[at + n_lost :])
+    [(line, offset, until)] = slips(source, target[:at] + target[at + n_missing :])
     assert abs(line - at) <= 50
-    assert (offset, until) == (-n_lost, None)
-    [(line, offset, until)] = slips(source[:at] + source[at + n_lost :], target)
+    assert (offset, until) == (-n_missing, None)
+    [(line, offset, until)] = slips(source[:at] + source[at + n_missing :], target)
     assert abs(line - at) <= 50
-    assert (offset, until) == (n_lost, None)
+    assert (offset, until) == (n_missing, None)
 
 
-def test_a_slip_that_ends_again_is_found_with_both_ends() -> None:
+def test_the_end_of_a_slip_is_located() -> None:
     source, target = language(2000)
     [(line, offset, until)] = slips(source[:500] + source[501:], target[:1200] + target[1201:])
     assert abs(line - 500) <= 50
@@ -85,28 +85,28 @@ def test_a_slip_that_ends_again_is_found_with_both_ends() -> None:
     assert until is not None and abs(until - 1200) <= 50
 
 
-def test_a_jump_too_far_to_follow_is_still_found() -> None:
+def test_a_slip_of_many_lines_is_located_without_its_offset() -> None:
     source, target = language(3000)
     [(line, offset, _)] = slips(source, target[:1500] + target[1560:])
     assert abs(line - 1500) <= 50
     assert offset is None
 
 
-def test_files_sorted_by_length_do_not_slip() -> None:
+def test_files_sorted_by_length_have_no_slips() -> None:
     source, target = language(2000)
     order = sorted(range(2000), key=lambda i: len(source[i]))
     assert slips([source[i] for i in order], [target[i] for i in order]) == []
 
 
-def test_a_slip_spoils_and_says_which_file_is_short(tmp_path: Path) -> None:
+def test_a_slip_is_an_error_that_names_the_shorter_file(tmp_path: Path) -> None:
     source, target = language(1200)
     report = run(tmp_path, source, target[:600] + target[601:])
     assert report.has_errors
-    assert "/t has 1 line too few" in only(report, "slip").message
+    assert "/t lacks 1 line from" in only(report, "slip").message
     assert "1200 lines" in only(report, "unequal-counts").message
 
 
-def test_files_that_are_strangers_are_noticed(tmp_path: Path) -> None:
+def test_unrelated_files_are_a_warning(tmp_path: Path) -> None:
     assert only(run(tmp_path, language(1000, 1)[0], language(1000, 2)[1]), "unrelated").severity == "warning"
 
 
@@ -124,12 +124,12 @@ def test_blank_equal_and_repeated_lines_are_counted(tmp_path: Path) -> None:
     assert not report.has_errors
 
 
-def test_a_copy_of_the_source_spoils(tmp_path: Path) -> None:
+def test_a_copy_of_the_source_is_an_error(tmp_path: Path) -> None:
     source, _ = language(500)
     assert only(run(tmp_path, source, source), "source-equals-target").severity == "spoils"
 
 
-def test_odd_characters_and_line_ends_are_named(tmp_path: Path) -> None:
+def test_odd_characters_and_line_ends_are_reported(tmp_path: Path) -> None:
     source, target = language(300)
     source[4] += " \u2028x"
     target[6] += " f\u00c3\u00bcr"
@@ -142,14 +142,14 @@ def test_odd_characters_and_line_ends_are_named(tmp_path: Path) -> None:
     assert not report.has_errors
 
 
-def test_invalid_text_spoils_and_names_its_line(tmp_path: Path) -> None:
+def test_invalid_text_is_an_error_that_names_its_line(tmp_path: Path) -> None:
     source, target = language(100)
     data = "\n".join(source).encode().replace(b"\n", b"\xff\n", 1)
     finding = only(run(tmp_path, data, target), "invalid-text")
     assert (finding.severity, finding.lines) == ("spoils", (1,))
 
 
-def test_empty_files_and_wrong_tabs_spoil(tmp_path: Path) -> None:
+def test_empty_files_and_wrong_tabs_are_errors(tmp_path: Path) -> None:
     assert only(run(tmp_path, [], []), "empty").severity == "spoils"
     (tmp_path / "p.tsv").write_text("a\tb\nno tab\nc\td\n")
     report = examine(Corpus(tsv=tmp_path / "p.tsv"))
@@ -157,13 +157,13 @@ def test_empty_files_and_wrong_tabs_spoil(tmp_path: Path) -> None:
     assert report.n_pairs == 2
 
 
-def test_lengths_that_do_not_fit_are_shown(tmp_path: Path) -> None:
+def test_unusual_length_ratios_are_reported(tmp_path: Path) -> None:
     source, target = language(500)
     target[77] = "x" * 900
     assert 78 in only(run(tmp_path, source, target), "length-ratio").lines
 
 
-def test_lines_of_a_test_set_are_found_in_training(tmp_path: Path) -> None:
+def test_test_lines_in_the_training_data_are_a_leak(tmp_path: Path) -> None:
     source, target = language(500)
     test = tmp_path / "test"
     test.write_text("".join(f"{line}\n" for line in [*language(100, 5)[0], f"  {source[9].upper()}", target[3]]))
@@ -172,9 +172,9 @@ def test_lines_of_a_test_set_are_found_in_training(tmp_path: Path) -> None:
     assert only(run(tmp_path, source, target, against=[tmp_path / "s"]), "leak").severity == "spoils"
 
 
-def test_lines_of_a_tab_separated_test_set_are_found_by_their_side(tmp_path: Path) -> None:
+def test_leaks_from_a_tsv_test_set_are_reported_per_side(tmp_path: Path) -> None:
     source, target = language(500)
-    rows = [f"{one}\t{two}" for one, two in zip([*source[:10], "a new one"], [*target[:10], "ein neues"], strict=True)]
+    rows = [f"{src}\t{tgt}" for src, tgt in zip([*source[:10], "a new one"], [*target[:10], "ein neues"], strict=True)]
     (tmp_path / "v.tsv").write_text("".join(f"{row}\n" for row in [*rows, "no tab"]))
     report = run(tmp_path, source, target, against=[Corpus(tsv=tmp_path / "v.tsv")])
     leaks = [finding for finding in report.findings if finding.kind == "leak"]
@@ -184,8 +184,8 @@ def test_lines_of_a_tab_separated_test_set_are_found_by_their_side(tmp_path: Pat
     ]
 
 
-def test_the_report_is_json_and_progress_is_told(tmp_path: Path) -> None:
-    seen: list[tuple[int, int | None]] = []
-    report = run(tmp_path, *language(2500), progress=lambda done, total: seen.append((done, total)))
+def test_the_report_converts_to_json_and_progress_is_reported(tmp_path: Path) -> None:
+    calls: list[tuple[int, int | None]] = []
+    report = run(tmp_path, *language(2500), progress=lambda done, total: calls.append((done, total)))
     assert json.loads(json.dumps(report.to_dict()))["n_pairs"] == 2500
-    assert len(seen) == 2 and seen[-1][0] == seen[-1][1]
+    assert len(calls) == 2 and calls[-1][0] == calls[-1][1]

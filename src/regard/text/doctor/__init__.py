@@ -1,1 +1,1 @@
-"""Checks of a parallel corpus: the data doctor."""
+"""The data doctor: checks a parallel corpus."""

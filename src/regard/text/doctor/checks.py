@@ -1,4 +1,4 @@
-"""What the data doctor looks for, how much of it is too much, and the words for it."""
+"""The checks of the data doctor: their thresholds and messages."""
 
 import hashlib
 import re
@@ -13,8 +13,9 @@ from regard.text.doctor.findings import Finding, Severity
 from regard.text.lines import ReadNotes
 
 MAX_EXAMPLES = 5
-MIN_LONG = 20  # characters: below this, lengths of a good pair can differ by any factor
-_VERY_LONG = 2_000  # characters: far beyond a sentence
+MIN_LENGTH_TO_COMPARE = 20  # characters; the lengths of a short good pair can differ by any factor
+_MIN_RATIOS = 20  # pairs, to know what is usual
+_MAX_SENTENCE_LENGTH = 2_000  # characters
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 _ODD = {
     "line separators": re.compile("[\x0b\x0c\r\x1c-\x1f\x85\u2028\u2029]"),
@@ -25,75 +26,77 @@ _ODD = {
     "signs of a wrong encoding, as in 'Ã¼' for 'ü'": re.compile("[ÃÂ][\x80-\xbf]|â€"),
 }
 _ANY_ODD = re.compile("|".join(pattern.pattern for pattern in _ODD.values()))
-_ODD_ADVICE = "such characters become spaces or stay as noise; clean them at the source if you can"
+_ODD_ADVICE = "such characters become spaces, or remain as noise; remove them from the original files if you can"
 
 
-class Places:
-    """How often something was seen, and where first."""
+class Occurrences:
+    """Counts lines with a problem, and keeps the numbers of the first ones."""
 
     def __init__(self) -> None:
         self.count = 0
         self.lines: list[int] = []
 
     def add(self, number: int) -> None:
-        """Count one line."""
+        """Add a line number."""
         self.count += 1
         if len(self.lines) < MAX_EXAMPLES:
             self.lines.append(number)
 
     def finding(self, kind: str, severity: Severity, message: str, advice: str) -> Finding:
-        """In words."""
+        """A finding about these lines."""
         return Finding(kind, severity, self.count, tuple(self.lines), message, advice)
 
 
-class SideSymptoms:
-    """What is counted on one side."""
+class SideChecks:
+    """Counts lengths, blank lines, very long lines and odd characters on one side."""
 
     def __init__(self) -> None:
         self.characters: Counter[int] = Counter()
         self.words: Counter[int] = Counter()
-        self.blank, self.long = Places(), Places()
-        self.odd: dict[str, Places] = {}
+        self.blank, self.long = Occurrences(), Occurrences()
+        self.odd: dict[str, Occurrences] = {}
 
-    def see(self, number: int, raw: str, clean: str) -> None:
-        """Take in one line, as it stands and as it is normalised."""
+    def add(self, number: int, raw: str, clean: str) -> None:
+        """Add a line, raw and normalised."""
         if not clean:
             self.blank.add(number)
         self.characters[len(clean)] += 1
         self.words[clean.count(" ") + 1 if clean else 0] += 1
-        if len(clean) > _VERY_LONG:
+        if len(clean) > _MAX_SENTENCE_LENGTH:
             self.long.add(number)
         if not (raw.isascii() and raw.isprintable()) and _ANY_ODD.search(raw):
             for name, pattern in _ODD.items():
                 if pattern.search(raw):
-                    self.odd.setdefault(name, Places()).add(number)
+                    self.odd.setdefault(name, Occurrences()).add(number)
 
     def findings(self, name: str) -> Iterator[Finding]:
-        """Blank lines, very long lines and odd characters of this side."""
+        """Findings about this side."""
         n_lines = self.characters.total()
         if self.blank.count:
             severity: Severity = "warning" if self.blank.count > 0.01 * n_lines else "note"
             yield self.blank.finding(
-                "blank", severity, f"{name}: {_lines(self.blank.count)} blank", "blank lines are left out of training"
+                "blank", severity, f"{name}: {_lines(self.blank.count)} blank", "blank lines are not used in training"
             )
         if self.long.count:
-            message = f"{name}: {_lines(self.long.count)} longer than {_VERY_LONG} characters"
-            yield self.long.finding("very-long", "warning", message, "split them, one sentence on a line")
-        for what, places in self.odd.items():
-            severity = "warning" if places.count > 0.01 * n_lines else "note"
-            yield places.finding("odd-characters", severity, f"{name}: {_lines(places.count)} with {what}", _ODD_ADVICE)
+            message = f"{name}: {_lines(self.long.count)} longer than {_MAX_SENTENCE_LENGTH} characters"
+            yield self.long.finding("very-long", "warning", message, "split them, with one sentence per line")
+        for description, occurrences in self.odd.items():
+            severity = "warning" if occurrences.count > 0.01 * n_lines else "note"
+            yield occurrences.finding(
+                "odd-characters", severity, f"{name}: {_lines(occurrences.count)} with {description}", _ODD_ADVICE
+            )
 
 
-def key_of(text: str) -> int:
+def text_hash(text: str) -> int:
     """A 64-bit hash that is the same on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest(), "little")
 
 
-def of_reading(name: str, notes: ReadNotes) -> Iterator[Finding]:
+def reading_findings(name: str, notes: ReadNotes) -> Iterator[Finding]:
     """Line ends, byte order mark and invalid text."""
     if notes.n_bad:
         message = f"{name}: {_lines(notes.n_bad)} not valid text ({notes.bad_examples[0]})"
-        advice = "convert the file to UTF-8, or mend or remove these lines on both sides"
+        advice = "convert the file to UTF-8, or fix or remove these lines on both sides"
         yield Finding("invalid-text", "spoils", notes.n_bad, tuple(notes.bad_lines), message, advice)
     if notes.has_bom:
         yield Finding("bom", "note", 1, (1,), f"{name}: starts with a byte order mark", "it is removed when reading")
@@ -104,104 +107,100 @@ def of_reading(name: str, notes: ReadNotes) -> Iterator[Finding]:
 
 def empty() -> Finding:
     """No pair with text on both sides."""
-    return Finding(
-        "empty", "spoils", 0, (), "there is no pair with text on both sides", "check that these are the files"
-    )
+    return Finding("empty", "spoils", 0, (), "no pair has text on both sides", "check that these are the right files")
 
 
-def unequal(names: Sequence[str], n_source: int, n_target: int) -> Finding:
+def unequal_counts(names: Sequence[str], n_source: int, n_target: int) -> Finding:
     """Two files of different length."""
     message = f"{names[0]} has {n_source} lines, {names[1]} has {n_target}"
-    advice = "line i of one must be the translation of line i of the other; look where the alignment slips"
+    advice = "line i of the target must be the translation of line i of the source; see where the alignment slips"
     return Finding(
         "unequal-counts", "spoils", abs(n_source - n_target), (min(n_source, n_target) + 1,), message, advice
     )
 
 
-def bad_tabs(places: Places) -> Iterator[Finding]:
-    """Lines of a TSV that are not two cells."""
-    if places.count:
-        message = f"{_lines(places.count)} without exactly one tab"
-        yield places.finding("tabs", "spoils", message, "every line of a TSV is source, one tab, target")
+def bad_tabs(occurrences: Occurrences) -> Iterator[Finding]:
+    """Lines of a TSV file without exactly one tab."""
+    if occurrences.count:
+        message = f"{_lines(occurrences.count)} without exactly one tab"
+        yield occurrences.finding("tabs", "spoils", message, "each line of a TSV file must be: source, one tab, target")
 
 
-def one_blank(places: Places, n_pairs: int) -> Iterator[Finding]:
+def one_side_blank(occurrences: Occurrences, n_pairs: int) -> Iterator[Finding]:
     """Text on one side only."""
-    if places.count:
-        severity: Severity = "spoils" if places.count > 0.2 * n_pairs else "warning"
-        message = f"{_lines(places.count)} blank on one side only"
-        yield places.finding("one-side-blank", severity, message, "translate or remove these lines on both sides")
+    if occurrences.count:
+        severity: Severity = "spoils" if occurrences.count > 0.2 * n_pairs else "warning"
+        message = f"{_lines(occurrences.count)} blank on one side only"
+        yield occurrences.finding("one-side-blank", severity, message, "translate or remove these lines on both sides")
 
 
-def equal_sides(places: Places, n_pairs: int) -> Iterator[Finding]:
+def equal_sides(occurrences: Occurrences, n_pairs: int) -> Iterator[Finding]:
     """Source and target are the same text."""
-    if places.count:
-        share = places.count / n_pairs
+    if occurrences.count:
+        share = occurrences.count / n_pairs
         severity: Severity = "spoils" if share > 0.2 and n_pairs >= 20 else "warning" if share > 0.01 else "note"
-        message = f"{_lines(places.count)} the same on both sides ({share:.1%}), apart from case"
-        yield places.finding("source-equals-target", severity, message, "a model learns to copy from too many of these")
+        message = f"{_lines(occurrences.count)} the same on both sides ({share:.1%}), apart from case"
+        yield occurrences.finding(
+            "source-equals-target", severity, message, "too many of these teach the model to copy"
+        )
 
 
-def duplicates(what: str, count: int, n_pairs: int) -> Iterator[Finding]:
-    """Pairs, or sources, that come again."""
+def duplicates(unit: str, count: int, n_pairs: int) -> Iterator[Finding]:
+    """Repeated pairs or sources."""
     if count:
         share = count / n_pairs
-        severity: Severity = "warning" if what == "pairs" and share > 0.1 else "note"
-        advice = "repeated lines count more in training; remove them unless that is meant"
-        yield Finding(
-            f"duplicate-{what}", severity, count, (), f"{_many(count, what)} seen before ({share:.1%})", advice
-        )
+        severity: Severity = "warning" if unit == "pairs" and share > 0.1 else "note"
+        advice = "repeated lines get more weight in training; remove them unless that is intended"
+        yield Finding(f"duplicate-{unit}", severity, count, (), f"{_many(count, unit)} repeated ({share:.1%})", advice)
 
 
-def ratio_outliers(ratios: NDArray[np.float64], lines: NDArray[np.int64]) -> Iterator[Finding]:
-    """Pairs whose lengths do not fit, measured by what is usual in this corpus."""
-    if len(ratios) < MIN_LONG:
+def length_ratio_outliers(ratios: NDArray[np.float64], lines: NDArray[np.int64]) -> Iterator[Finding]:
+    """Pairs whose length ratio is unusual in this corpus."""
+    if len(ratios) < _MIN_RATIOS:
         return
     logs = np.log(ratios)
-    middle = float(np.median(logs))
-    spread = 1.4826 * float(np.median(np.abs(logs - middle)))
-    odd = lines[(np.abs(logs - middle) > max(6 * spread, np.log(2.5))) & (lines > 0)]
-    if len(odd):
-        severity: Severity = "warning" if len(odd) > 0.02 * len(ratios) else "note"
-        message = f"{_many(len(odd), 'pairs')} whose lengths do not fit (usual target/source: {np.exp(middle):.2f})"
-        first = tuple(int(line) for line in odd[:MAX_EXAMPLES])
-        yield Finding(
-            "length-ratio", severity, len(odd), first, message, "look at them: often wrong or missing translations"
-        )
+    median = float(np.median(logs))
+    spread = 1.4826 * float(np.median(np.abs(logs - median)))  # a robust standard deviation
+    outliers = lines[(np.abs(logs - median) > max(6 * spread, np.log(2.5))) & (lines > 0)]
+    if len(outliers):
+        severity: Severity = "warning" if len(outliers) > 0.02 * len(ratios) else "note"
+        pairs = _many(len(outliers), "pairs")
+        message = f"{pairs} with an unusual length ratio (median target/source: {np.exp(median):.2f})"
+        advice = "check them: often a wrong or incomplete translation"
+        first = tuple(int(line) for line in outliers[:MAX_EXAMPLES])
+        yield Finding("length-ratio", severity, len(outliers), first, message, advice)
 
 
-def leak(name: str, n_found: int, n_lines: int, lines: list[int]) -> Finding:
-    """Lines of a test set that are in the training data; line numbers are those of the test set."""
-    share = n_found / n_lines
-    severity: Severity = "spoils" if share > 0.01 and n_found > 1 else "warning"
-    message = f"{name}: {n_found:,} of its {n_lines:,} different lines stand in the training data ({share:.1%})"
-    advice = "remove them from the training data, or scores on this set will be too good"
-    return Finding("leak", severity, n_found, tuple(lines), message, advice)
+def leak(name: str, n_leaked: int, n_lines: int, lines: list[int]) -> Finding:
+    """Test lines that are also in the training data; line numbers are those of the test set."""
+    share = n_leaked / n_lines
+    severity: Severity = "spoils" if share > 0.01 and n_leaked > 1 else "warning"
+    message = f"{name}: {n_leaked:,} of its {n_lines:,} distinct lines are also in the training data ({share:.1%})"
+    advice = "remove them from the training data, or scores on this set will be too high"
+    return Finding("leak", severity, n_leaked, tuple(lines), message, advice)
 
 
-def of_alignment(alignment: Alignment, names: Sequence[str]) -> Iterator[Finding]:
-    """Where the two sides are out of step."""
+def alignment_findings(alignment: Alignment, names: Sequence[str]) -> Iterator[Finding]:
+    """Where the two sides are not parallel."""
     if not alignment.related:
-        message = "lines in the same place fit no better than lines far apart"
-        yield Finding("unrelated", "warning", 1, (), message, "are these two files translations of each other?")
+        message = "aligned lines match no better than lines far apart"
+        yield Finding("unrelated", "warning", 1, (), message, "check that the two files are translations of each other")
     for slip in alignment.slips[:MAX_EXAMPLES]:
         until = f" until line {slip.until}" if slip.until else ""
         if slip.offset is None:
             message = f"near line {slip.line} the two sides stop matching{until}"
-            yield Finding("slip", "warning", 1, (slip.line,), message, "look there for missing or added lines")
+            yield Finding("slip", "warning", 1, (slip.line,), message, "look for missing or added lines there")
         else:
             yield Finding("slip", "spoils", 1, (slip.line,), _slip_message(slip, names) + until, _SLIP_ADVICE)
 
 
-_SLIP_ADVICE = "compare both files around that line and put back, or take out, what is missing"
+_SLIP_ADVICE = "compare both files around that line, and add the missing line or remove the extra one"
 
 
 def _slip_message(slip: Slip, names: Sequence[str]) -> str:
     assert slip.offset is not None
-    number = abs(slip.offset)
-    short = names[0] if slip.offset > 0 else names[1]
-    missing = "1 line too few" if number == 1 else f"{number} lines too few"
-    return f"the alignment slips near line {slip.line}: {short} has {missing} from there on"
+    shorter = names[0] if slip.offset > 0 else names[1]
+    return f"the alignment slips near line {slip.line}: {shorter} lacks {_lines(abs(slip.offset))} from there on"
 
 
 def _lines(count: int) -> str:

@@ -1,15 +1,15 @@
-"""What the data doctor found: plain records, ready for a table or for JSON."""
+"""The results of examining a corpus, as records that convert to JSON."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Severity = Literal["note", "warning", "spoils"]
+Severity = Literal["note", "warning", "spoils"]  # "spoils" is an error; the word is part of the JSON format
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth knowing about a corpus."""
+    """A problem, or something to know about a corpus."""
 
     kind: str
     severity: Severity
@@ -21,8 +21,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Lengths:
-    """How long the lines of one side are."""
+class LengthStatistics:
+    """Statistics of the line lengths of one side."""
 
     mean: float
     median: int
@@ -30,8 +30,8 @@ class Lengths:
     max: int
 
     @classmethod
-    def of(cls, counts: Counter[int]) -> "Lengths":
-        """From how often each length occurs."""
+    def from_counts(cls, counts: Counter[int]) -> "LengthStatistics":
+        """From the number of lines of each length."""
         n = counts.total()
         if not n:
             return cls(0.0, 0, 0, 0)
@@ -40,8 +40,8 @@ class Lengths:
 
 
 @dataclass(frozen=True)
-class Side:
-    """One of the two sides of a corpus."""
+class SideStatistics:
+    """Statistics of the source or the target side."""
 
     name: str
     n_lines: int
@@ -49,33 +49,33 @@ class Side:
     n_crlf: int
     has_bom: bool
     compression: str | None
-    characters: Lengths
-    words: Lengths
+    characters: LengthStatistics
+    words: LengthStatistics
 
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """The whole examination; the worst findings come first."""
+    """The result of `examine`; the most severe findings come first."""
 
     n_pairs: int
-    source: Side
-    target: Side
+    source: SideStatistics
+    target: SideStatistics
     findings: tuple[Finding, ...]
 
     @property
     def has_errors(self) -> bool:
-        """Whether anything here would spoil a training."""
+        """Whether the corpus needs to be fixed before training."""
         return any(finding.severity == "spoils" for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The report as JSON."""
         return {"spoils": self.has_errors, **asdict(self)}
 
 
 def _quantile(counts: Counter[int], share: float) -> int:
-    left = share * counts.total()
+    remaining = share * counts.total()
     for length in sorted(counts):
-        left -= counts[length]
-        if left <= 0:
+        remaining -= counts[length]
+        if remaining <= 0:
             return length
     return max(counts)
