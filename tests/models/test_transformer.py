@@ -85,7 +85,7 @@ def test_a_text_longer_than_any_before_still_works(make_model: Maker) -> None:
 
 def test_learned_positions_refuse_a_text_past_their_end(make_model: Maker) -> None:
     model = make_model(positions="learned", max_positions=5)
-    with pytest.raises(ValueError, match="past the 5 learned ones"):
+    with pytest.raises(ValueError, match="model learned 5"):
         model(torch.ones(1, 6, dtype=torch.long), torch.ones(1, 2, dtype=torch.long))
 
 

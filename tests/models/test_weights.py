@@ -44,8 +44,8 @@ def spoil(weights: dict[str, Tensor], how: str) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("how", "complaint"),
     [
-        ("lack", "lack 1 tensors of this model, 'decoder.0.feed_forward.inner.bias'"),
-        ("have", "have 1 tensors that this model lacks, 'decoder.9.bias'"),
+        ("lack", "1 tensors of this model are missing in the weights, e.g. 'decoder.0.feed_forward.inner.bias'"),
+        ("have", "have 1 tensors that this model does not have, e.g. 'decoder.9.bias'"),
         ("shape", r"\(23,\), this model has torch.float32 of \(24,\)"),
         ("type", "is torch.float16"),
     ],

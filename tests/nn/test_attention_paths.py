@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.nn import MultiHeadAttention, Trace
-from regard.nn.attention import FUSED_FROM, fast_attention
+from regard.nn.attention import MAX_UNFUSED_KEYS, fast_attention
 
 KINDS = ("scaled_dot_product", "dot_product", "additive")
-BELOW, ABOVE = 7, FUSED_FROM + 3
+BELOW, ABOVE = 7, MAX_UNFUSED_KEYS + 3
 
 
 def reference(q: Tensor, k: Tensor, v: Tensor, scale: float, visible: Tensor | None, causal: bool) -> Tensor:
@@ -34,7 +34,7 @@ def reference(q: Tensor, k: Tensor, v: Tensor, scale: float, visible: Tensor | N
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_fast_attention_equals_the_formula(data: st.DataObject) -> None:
-    n_keys = data.draw(st.sampled_from([1, 2, 5, 17, FUSED_FROM, FUSED_FROM + 1, FUSED_FROM + 40]))
+    n_keys = data.draw(st.sampled_from([1, 2, 5, 17, MAX_UNFUSED_KEYS, MAX_UNFUSED_KEYS + 1, MAX_UNFUSED_KEYS + 40]))
     n_queries = data.draw(st.sampled_from([1, min(n_keys, 3), n_keys]))
     generator = torch.Generator().manual_seed(data.draw(st.integers(0, 1000)))
     q = torch.randn(2, 3, n_queries, 4, generator=generator)
@@ -80,7 +80,7 @@ def test_fast_path_equals_the_traced_path_in_output_and_gradient(
         torch.testing.assert_close(fast, slow, atol=1e-6, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("n_keys", "fused"), [(FUSED_FROM, False), (FUSED_FROM + 1, True)])
+@pytest.mark.parametrize(("n_keys", "fused"), [(MAX_UNFUSED_KEYS, False), (MAX_UNFUSED_KEYS + 1, True)])
 def test_the_fused_kernel_serves_long_texts_only(n_keys: int, fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     real = torch.nn.functional.scaled_dot_product_attention

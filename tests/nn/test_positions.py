@@ -87,5 +87,5 @@ def test_learned_positions_give_their_rows_and_are_learned() -> None:
 
 @pytest.mark.parametrize(("n", "first"), [(11, 0), (1, 10), (5, 6)])
 def test_learned_positions_end_with_a_clear_error(n: int, first: int) -> None:
-    with pytest.raises(ValueError, match="past the 10 learned ones"):
+    with pytest.raises(ValueError, match="model learned 10"):
         LearnedPositions(8, max_positions=10)(n, first)

@@ -87,10 +87,10 @@ class AlteredAttention(MultiHeadAttention):
         return changed
 
     def attend_per_head(
-        self, q: Tensor, memory: KeyValues, visible: Tensor | None, causal: bool, trace: Trace | None = None
+        self, q: Tensor, kv: KeyValues, visible: Tensor | None, causal: bool, trace: Trace | None = None
     ) -> Tensor:
         """(B, H, T, K), exactly zero where a head is silent."""
-        heads = super().attend_per_head(q, memory, visible, causal and not self.sees_future, trace)
+        heads = super().attend_per_head(q, kv, visible, causal and not self.sees_future, trace)
         return heads.index_fill(1, torch.tensor(self.silent, device=heads.device), 0.0) if self.silent else heads
 
 

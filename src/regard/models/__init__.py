@@ -1,4 +1,4 @@
-"""One file an architecture. CONTRIBUTING.md says what else to add with one."""
+"""Model architectures, one file each. CONTRIBUTING.md lists the steps to add another."""
 
 from regard.models.base import (
     Memory,
@@ -13,7 +13,7 @@ from regard.models.base import (
 )
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 
-# architecture → (the model, its configuration)
+# name of the architecture → (model class, config class)
 MODELS = {"transformer": (Transformer, TransformerConfig)}
 
 __all__ = [

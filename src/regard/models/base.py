@@ -1,4 +1,7 @@
-"""A model's weights as named tensors, and back, exactly."""
+"""What all models have in common: the interface, and weights as named tensors.
+
+Shapes: B batch, S source, T target, D size of the last layer, V target vocabulary
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,25 @@ from torch import Tensor, nn, no_grad
 from regard.errors import ArtifactError
 from regard.nn import Trace
 
-_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 class Memory(Protocol):
-    """What the encoder made of the source."""
+    """The encoded source."""
 
     def select(self, rows: Tensor) -> Self: ...
 
 
 class State(Protocol):
-    """What decoding remembers between two steps."""
+    """What a model caches between decoding steps."""
 
     def select(self, rows: Tensor) -> Self:
-        """Batch rows in another order, repeated or left out."""
+        """Batch rows reordered, repeated or dropped."""
         ...
 
 
 class TranslationModel(Protocol):
-    """`forward` for training, `encode / start / step` for decoding: two roads to the same numbers."""
+    """`forward` for training; `encode`, `start` and `step` for decoding. Both compute the same probabilities."""
 
     pad_id: int
 
@@ -42,27 +45,29 @@ class TranslationModel(Protocol):
         ...
 
     def features(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
-        """(B, S), (B, T) → (B, T, D): `forward` without its last, largest product."""
+        """(B, S), (B, T) → (B, T, D): `forward` without the last and largest matrix product."""
         ...
 
     @property
     def output_weight(self) -> Tensor:
-        """(V, D): logits are `features @ output_weight.T`."""
+        """(V, D): the logits are `features @ output_weight.T`."""
         ...
 
-    def encode(self, src: Tensor, trace: Trace | None = None) -> Any: ...
+    def encode(self, src: Tensor, trace: Trace | None = None) -> Any:
+        """(B, S) → the model's `Memory`."""
+        ...
 
     def start(self, memory: Any) -> Any:
-        """The state before the first symbol."""
+        """The model's `State` before the first token."""
         ...
 
     def step(self, last: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """(B,) last symbols → log-probabilities (B, V) of the next ones, and the new state."""
+        """(B,) last tokens → (B, V) log-probabilities of the next tokens, and the new state."""
         ...
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
-    """All that the model's state consists of, by name; tied weights once, under their first name. Not copied."""
+    """All tensors of the model's state by name, not copied. A tied weight appears once, under its first name."""
     names: dict[int, str] = {}
     tensors: dict[str, Tensor] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -72,7 +77,7 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
-    """Give the model exactly these values; names, shapes and types must all agree."""
+    """Copy these values into the model. All names, shapes and dtypes must match."""
     own = named_weights(model)
     require_matching_tensors(own, given)
     with no_grad():
@@ -81,22 +86,22 @@ def load_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
 
 
 def require_matching_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
-    """Refuse tensors that are not of this model; neither side needs memory (device "meta")."""
+    """Raise ArtifactError unless `given` matches the model's weights. Both may be on the device "meta"."""
     require_matching_tensors(named_weights(model), given)
 
 
 def require_matching_tensors(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
-    """Refuse tensors whose names, shapes or types are not those of `own`."""
+    """Raise ArtifactError unless both have the same names, shapes and dtypes."""
     if missing := own.keys() - given.keys():
-        raise ArtifactError(f"the weights lack {len(missing)} tensors of this model, {min(missing)!r} for one")
+        raise ArtifactError(f"{len(missing)} tensors of this model are missing in the weights, e.g. {min(missing)!r}")
     if extra := given.keys() - own.keys():
-        raise ArtifactError(f"the weights have {len(extra)} tensors that this model lacks, {min(extra)!r} for one")
+        raise ArtifactError(f"the weights have {len(extra)} tensors that this model does not have, e.g. {min(extra)!r}")
     for name, tensor in given.items():
         require_matching_tensor(name, own[name], tensor)
 
 
 def require_matching_tensor(name: str, own: Tensor, given: Tensor) -> None:
-    """Refuse one tensor of another shape or type."""
+    """Raise ArtifactError unless both have the same shape and dtype."""
     if own.shape != given.shape or own.dtype != given.dtype:
         raise ArtifactError(
             f"{name!r} is {given.dtype} of {tuple(given.shape)}, this model has {own.dtype} of {tuple(own.shape)}"
@@ -104,11 +109,11 @@ def require_matching_tensor(name: str, own: Tensor, given: Tensor) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file; whatever the system refuses is an OSError."""
+    """Write a safetensors file. Errors of the operating system are raised as OSError."""
     try:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:
-        if (match := _SYSTEM_ERROR.search(str(error))) is None:
+        if (match := _OS_ERROR.search(str(error))) is None:
             raise
-        code = int(match[1])  # a full disk should look like one, whoever met it
+        code = int(match[1])  # so that a full disk is the same error as from any other write
         raise OSError(code, os.strerror(code), str(path)) from error

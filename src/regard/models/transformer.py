@@ -1,11 +1,14 @@
 """The Transformer (section 3, Figure 1).
 
-B batch, S source, T target, D d_model, H heads, K d_k, V vocabulary
+Training computes all target positions at once: `forward`. Decoding computes one position per call and caches the keys
+and values of earlier ones: `encode`, `start`, then `step` by `step`. Both give the same numbers.
+
+Shapes: B batch, S source, T target, D d_model, H heads, K d_k, V vocabulary, R = B · n_beams rows of a search
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import torch.nn.functional as F
@@ -32,7 +35,7 @@ from regard.nn import (
 
 
 class TransformerConfig(BaseModel, frozen=True, extra="forbid"):
-    """The defaults are "base" of Table 3."""
+    """Sizes and variants. The defaults are the row "base" of Table 3."""
 
     n_encoder_layers: int = Field(default=6, ge=1, le=1000)
     n_decoder_layers: int = Field(default=6, ge=1, le=1000)
@@ -42,16 +45,16 @@ class TransformerConfig(BaseModel, frozen=True, extra="forbid"):
     dropout: float = Field(default=0.1, ge=0, lt=1)
     norm: Norm = "post"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    max_positions: int = Field(default=1024, ge=1, le=1_048_576)  # of learned positions; the waves have no end
+    max_positions: int = Field(default=1024, ge=1, le=1_048_576)  # for learned positions; sinusoids have no limit
     attention: AttentionKind = "scaled_dot_product"
     activation: Activation = "relu"
-    # "all": both embeddings and the softmax share one matrix (section 3.4; needs a joint vocabulary);
-    # "target": the target embedding and the softmax; "none": three matrices
+    # Which embeddings share a matrix (section 3.4). "all": source, target and output, which needs one vocabulary
+    # for both languages; "target": target and output; "none": three matrices.
     tie: Literal["all", "target", "none"] = "all"
 
     @property
     def d_k(self) -> int:
-        """Width of a head."""
+        """Size of the queries, keys and values of one head (section 3.2.2)."""
         return self.d_model // self.n_heads
 
     @model_validator(mode="after")
@@ -61,7 +64,7 @@ class TransformerConfig(BaseModel, frozen=True, extra="forbid"):
         return self
 
 
-# "base" and "big" are the paper's; "tiny" and "small" are sizes that a CPU trains in minutes.
+# "base" and "big" are those of Table 3; a CPU trains "tiny" and "small" in minutes.
 PRESETS: dict[str, TransformerConfig] = {
     "tiny": TransformerConfig(n_encoder_layers=4, n_decoder_layers=4, d_model=128, d_ff=256, n_heads=4),
     "small": TransformerConfig(n_encoder_layers=3, n_decoder_layers=3, d_model=256, d_ff=1024, n_heads=4),
@@ -72,10 +75,10 @@ PRESETS: dict[str, TransformerConfig] = {
 
 @dataclass(frozen=True)
 class TransformerMemory:
-    """The encoder's output z (B, S, D), and which of it is real."""
+    """The encoder's output."""
 
-    z: Tensor
-    visible: Tensor | None
+    z: Tensor  # (B, S, D)
+    visible: Tensor | None  # (B, 1, 1, S): False at padding; None if nothing is padded
 
     def select(self, rows: Tensor) -> TransformerMemory:
         return TransformerMemory(self.z[rows], None if self.visible is None else self.visible[rows])
@@ -83,14 +86,14 @@ class TransformerMemory:
 
 @dataclass(frozen=True)
 class TransformerState:
-    """Keys and values of every decoder layer: of the target so far, a row each, and of the source, a sentence each.
+    """Cached keys and values of every decoder layer: of the target per row, and of the source per sentence.
 
-    The beams of a sentence follow one another and share its source.
+    The beams of a sentence are consecutive rows and share the keys and values of its source.
     """
 
-    position: int
-    past: tuple[KeyValues | None, ...]  # (B·n_beams, H, T, K)
-    memory: tuple[KeyValues, ...]  # (B, H, S, K)
+    position: int  # of the next token
+    past: tuple[KeyValues | None, ...]  # self-attention, per layer: (R, H, T, K); None before the first token
+    memory: tuple[KeyValues, ...]  # cross-attention, per layer: (B, H, S, K)
     visible: Tensor | None  # (B, 1, 1, S)
     n_beams: int = 1
 
@@ -98,14 +101,14 @@ class TransformerState:
         past = tuple(None if kv is None else kv.select(rows) for kv in self.past)
         sentences, n_beams = shared_rows(rows, self.n_beams)
         if len(sentences) == len(self.memory[0].k) and bool((sentences.diff() == 1).all()):
-            return TransformerState(self.position, past, self.memory, self.visible, n_beams)  # all stay in place
+            return TransformerState(self.position, past, self.memory, self.visible, n_beams)  # same sentences: no copy
         memory = tuple(kv.select(sentences) for kv in self.memory)
         visible = None if self.visible is None else self.visible[sentences]
         return TransformerState(self.position, past, memory, visible, n_beams)
 
 
 class EncoderLayer(nn.Module):
-    """Two sub-layers: self-attention over all positions, feed-forward."""
+    """Section 3.1, encoder: self-attention, then feed-forward."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -115,14 +118,14 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, visible: Tensor | None, trace: Trace | None = None) -> Tensor:
         """(B, S, D) → (B, S, D)."""
-        look, think = at(trace, "self"), at(trace, "feed_forward")
-        x = self.residuals[0](x, lambda y: self.self_attention(y, visible=visible, trace=look), look)
-        x = self.residuals[1](x, lambda y: self.feed_forward(y, think), think)
+        self_trace, ff_trace = at(trace, "self"), at(trace, "feed_forward")
+        x = self.residuals[0](x, lambda y: self.self_attention(y, visible=visible, trace=self_trace), self_trace)
+        x = self.residuals[1](x, lambda y: self.feed_forward(y, ff_trace), ff_trace)
         return x
 
 
 class DecoderLayer(nn.Module):
-    """Three sub-layers: masked self-attention, attention over the encoder's output, feed-forward."""
+    """Section 3.1, decoder: masked self-attention, attention over the encoder's output, then feed-forward."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -132,40 +135,41 @@ class DecoderLayer(nn.Module):
         self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(3))
 
     def forward(self, y: Tensor, memory: TransformerMemory, trace: Trace | None = None) -> Tensor:
-        """(B, T, D) → (B, T, D), all positions at once; the mask keeps the future unseen."""
-        look, cross, think = at(trace, "self"), at(trace, "cross"), at(trace, "feed_forward")
-        # target padding stands behind the real symbols, where the causal mask already hides it
-        y = self.residuals[0](y, lambda x: self.self_attention(x, causal=True, trace=look), look)
-        y = self.residuals[1](y, lambda x: self.cross_attention(x, memory.z, memory.visible, trace=cross), cross)
-        y = self.residuals[2](y, lambda x: self.feed_forward(x, think), think)
+        """(B, T, D) → (B, T, D): all positions at once; the causal mask hides later ones."""
+        self_trace, cross_trace, ff_trace = at(trace, "self"), at(trace, "cross"), at(trace, "feed_forward")
+        z, visible = memory.z, memory.visible
+        # no padding mask: target padding comes after the real tokens, and the causal mask already hides it
+        y = self.residuals[0](y, lambda x: self.self_attention(x, causal=True, trace=self_trace), self_trace)
+        y = self.residuals[1](y, lambda x: self.cross_attention(x, z, visible, trace=cross_trace), cross_trace)
+        y = self.residuals[2](y, lambda x: self.feed_forward(x, ff_trace), ff_trace)
         return y
 
     def step(
         self, y: Tensor, past: KeyValues | None, memory: KeyValues, visible: Tensor | None
     ) -> tuple[Tensor, KeyValues]:
-        """(R, 1, D) → (R, 1, D): one position, with the past from the cache.
+        """(R, 1, D) → (R, 1, D): one position, and the cache including it.
 
-        The R rows are the beams of B sentences, whose memory (B, H, S, K) they share: B·n = R.
+        The rows are the beams of B sentences. The beams of a sentence share its memory (B, H, S, K).
         """
-        grown: list[KeyValues] = []
+        cache: list[KeyValues] = []
 
-        def look_back(x: Tensor) -> Tensor:
-            q, new = self.self_attention.all_heads(x)
-            grown.append(new if past is None else past.append(new))
-            return self.self_attention.attend(q, grown[0])
+        def attend_target(x: Tensor) -> Tensor:
+            q, new = self.self_attention.queries_keys_values(x)  # each (R, H, 1, K)
+            cache.append(new if past is None else past.append(new))  # (R, H, T, K)
+            return self.self_attention.attend(q, cache[0])
 
-        def look_across(x: Tensor) -> Tensor:
-            beams = x.view(len(memory.k), -1, x.shape[-1])  # (B, n, D): a sentence's beams as its queries
+        def attend_source(x: Tensor) -> Tensor:
+            beams = x.view(len(memory.k), -1, x.shape[-1])  # (R, 1, D) → (B, n_beams, D): beams are queries
             return self.cross_attention.attend(self.cross_attention.queries(beams), memory, visible).view_as(x)
 
-        y = self.residuals[0](y, look_back)
-        y = self.residuals[1](y, look_across)
+        y = self.residuals[0](y, attend_target)
+        y = self.residuals[1](y, attend_source)
         y = self.residuals[2](y, self.feed_forward)
-        return y, grown[0]
+        return y, cache[0]
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder, and the shared matrix of section 3.4."""
+    """Encoder, decoder, and the embedding matrix that they share (section 3.4)."""
 
     def __init__(self, config: TransformerConfig, n_src_symbols: int, n_tgt_symbols: int, pad_id: int = 0) -> None:
         super().__init__()
@@ -178,9 +182,9 @@ class Transformer(nn.Module):
         self.target = InputEmbedding(target, self._positions(), config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
-        # pre-norm leaves the last sum as it is, so each stack ends with one LayerNorm more
-        final = nn.LayerNorm if config.norm == "pre" else lambda _: nn.Identity()
-        self.encoder_norm, self.decoder_norm = final(config.d_model), final(config.d_model)
+        # pre-norm does not normalise the output of the last layer, so each stack ends with one more LayerNorm
+        final_norm = nn.LayerNorm if config.norm == "pre" else lambda _: nn.Identity()
+        self.encoder_norm, self.decoder_norm = final_norm(config.d_model), final_norm(config.d_model)
         self.output = None if config.tie != "none" else Embedding(n_tgt_symbols, config.d_model)
 
     def _positions(self) -> SinusoidalPositions | LearnedPositions:
@@ -190,52 +194,50 @@ class Transformer(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """(V, D): the pre-softmax linear transformation."""
+        """(V, D): the linear transformation before the softmax (section 3.4)."""
         return self.target.embedding.weight if self.output is None else self.output.weight
 
     def forward(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
-        """(B, S), (B, T) → logits (B, T, V) of the symbol after each position."""
-        logits = F.linear(self.features(src, tgt_in, trace), self.output_weight)
+        """(B, S), (B, T) → logits (B, T, V) of the token after each position."""
+        logits = F.linear(self.features(src, tgt_in, trace), self.output_weight)  # (B, T, D) → (B, T, V)
         if trace is not None:
             trace.record("logits", logits)
         return logits
 
     def features(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
-        """(B, S), (B, T) → (B, T, D): the decoder's output before the softmax's linear."""
+        """(B, S), (B, T) → (B, T, D): the decoder's output, before `output_weight`."""
         return self.decode(self.encode(src, trace), tgt_in, trace)
 
+    def encode(self, src: Tensor, trace: Trace | None = None) -> TransformerMemory:
+        """(B, S) → z (B, S, D), with its padding mask."""
+        visible = padding_visible(src, self.pad_id)  # (B, 1, 1, S)
+        x = self.source(src, trace=at(trace, "source"))  # (B, S, D)
+        for i, layer in enumerate(self.encoder):
+            x = layer(x, visible, at(trace, f"encoder.{i}"))
+        return TransformerMemory(self.encoder_norm(x), visible)
+
     def decode(self, memory: TransformerMemory, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
-        """z, (B, T) → (B, T, D): all positions at once, over a source that is encoded already."""
-        y = self.target(tgt_in, trace=at(trace, "target"))
+        """Encoded source, (B, T) → (B, T, D): all positions at once."""
+        y = self.target(tgt_in, trace=at(trace, "target"))  # (B, T, D)
         for i, layer in enumerate(self.decoder):
             y = layer(y, memory, at(trace, f"decoder.{i}"))
         out: Tensor = self.decoder_norm(y)
         return out
 
-    def encode(self, src: Tensor, trace: Trace | None = None) -> TransformerMemory:
-        """(B, S) → z: all positions at once."""
-        visible = padding_visible(src, self.pad_id)
-        x = self.source(src, trace=at(trace, "source"))
-        for i, layer in enumerate(self.encoder):
-            x = layer(x, visible, at(trace, f"encoder.{i}"))
-        return TransformerMemory(self.encoder_norm(x), visible)
-
     def start(self, memory: TransformerMemory) -> TransformerState:
-        """The state before the first symbol: the source's keys and values, computed once."""
-        across = tuple(layer.cross_attention.keys_values(memory.z) for layer in self._decoder_layers)
-        return TransformerState(0, (None,) * len(across), across, memory.visible)
+        """The state before the first token, with the keys and values of the source: (B, H, S, K) per layer."""
+        source = tuple(layer.cross_attention.keys_values(memory.z) for layer in self._decoder_layers)
+        return TransformerState(0, (None,) * len(source), source, memory.visible)
 
     def step(self, last: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        """(B,) → log-probabilities (B, V) of the next symbol, and the state that includes `last`."""
-        y = self.target(last[:, None], first=state.position)  # (B, 1, D)
+        """(R,) last tokens → (R, V) log-probabilities of the next token, and the state that includes `last`."""
+        y = self.target(last[:, None], first=state.position)  # (R, 1, D)
         past = []
-        for layer, before, memory in zip(self._decoder_layers, state.past, state.memory, strict=True):
-            y, kv = layer.step(y, before, memory, state.visible)
+        for layer, layer_past, memory in zip(self._decoder_layers, state.past, state.memory, strict=True):
+            y, kv = layer.step(y, layer_past, memory, state.visible)
             past.append(kv)
-        logits = F.linear(self.decoder_norm(y[:, 0]), self.output_weight)  # (B, V)
-        return logits.log_softmax(-1), TransformerState(
-            state.position + 1, tuple(past), state.memory, state.visible, state.n_beams
-        )
+        logits = F.linear(self.decoder_norm(y[:, 0]), self.output_weight)  # (R, D) → (R, V)
+        return logits.log_softmax(-1), replace(state, position=state.position + 1, past=tuple(past))
 
     @property
     def _decoder_layers(self) -> list[DecoderLayer]:
@@ -243,5 +245,5 @@ class Transformer(nn.Module):
 
     @property
     def n_parameters(self) -> int:
-        """Every number that is learned, shared ones once."""
+        """Number of learned values; a shared matrix counts once."""
         return sum(p.numel() for p in self.parameters())

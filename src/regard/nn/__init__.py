@@ -1,4 +1,4 @@
-"""The paper's blocks, as plain modules and functions. Only torch."""
+"""The building blocks of the paper, as plain torch modules and functions."""
 
 from regard.nn.attention import (
     AttentionKind,

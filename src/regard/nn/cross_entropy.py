@@ -1,9 +1,9 @@
-"""Linear + softmax + smoothed cross-entropy (sections 3.4 and 5.4) without ever keeping the logits.
+"""Output matrix, softmax and label-smoothed cross-entropy (sections 3.4 and 5.4), without storing the logits.
 
-The logits of a batch are its largest tensor by far (tokens × vocabulary). Here they exist for a few
-hundred tokens at a time, are turned into the gradient where they lie, and are gone.
+The logits are by far the largest tensor of a batch (tokens × vocabulary). Here they are computed for a few hundred
+tokens at a time and overwritten by their own gradient.
 
-N tokens, D d_model, V vocabulary, P passes: 2 for R-Drop, else 1
+Shapes: N tokens, n tokens of a chunk, D d_model, V vocabulary, P passes (2 for R-Drop, else 1)
 """
 
 from typing import Any, NamedTuple
@@ -12,55 +12,59 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_BYTES = 32 * 2**20  # of logits at a time: large enough for full speed, small enough for a CPU's last cache
-BLOCK_BYTES = 2**19  # of what is passed over a dozen times: small enough for the cache of a core
+CHUNK_BYTES = 32 * 2**20  # logits at a time: enough for full speed, and they fit into a CPU's last-level cache
+BLOCK_BYTES = 2**19  # R-Drop reads its rows a dozen times: they fit into the cache of one core
 
-SMALLEST_P = 1e-30
+MIN_P = 1e-30  # a smaller probability may have underflowed in float32
 
 
 class LossSums(NamedTuple):
-    """Sums over the real tokens (of several passes, their mean). Only `loss` carries a gradient."""
+    """Sums over all tokens; for R-Drop, the mean of both passes. Only `loss` has a gradient."""
 
-    loss: Tensor  # with label smoothing: what is minimised
-    nll: Tensor  # −log p(right symbol): what perplexity is made of
-    n_correct: Tensor  # how often the right symbol was the likeliest
+    loss: Tensor  # with label smoothing: what training minimises
+    nll: Tensor  # −log p(correct token), for perplexity
+    n_correct: Tensor  # tokens where the correct one was the most likely
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """The definition: cross-entropy against 1 − ε on the right symbol plus ε/V on every symbol, summed."""
+    """The definition (section 5.4): the target distribution is 1 − ε on the correct token plus ε/V on every token."""
     log_p = logits.log_softmax(-1)  # (N, V)
-    right = log_p.gather(-1, targets[:, None]).squeeze(-1)
-    return -((1 - smoothing) * right + smoothing * log_p.mean(-1)).sum()
+    log_p_correct = log_p.gather(-1, targets[:, None]).squeeze(-1)  # (N,)
+    return -((1 - smoothing) * log_p_correct + smoothing * log_p.mean(-1)).sum()
 
 
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> LossSums:
-    """The same loss of `hidden @ weight.T`: (N, D), (V, D), (N,) → sums."""
-    return _scores(hidden[None], weight, targets, smoothing, 0.0)
+    """`smoothed_cross_entropy` of the logits `hidden @ weight.T`: (N, D), (V, D), (N,) → sums."""
+    return _sums(hidden[None], weight, targets, smoothing, 0.0)
 
 
 def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> LossSums:
-    """The mean loss of two passes, (2, N, D), and a penalty for predicting differently (R-Drop, Liang et al., 2021).
+    """Mean loss of two passes, (2, N, D), plus a penalty for different predictions (R-Drop, Liang et al., 2021).
 
-    The penalty is ½ · `agreement` · ½ (KL(p‖q) + KL(q‖p)): half of what their paper writes, as the mean is of the sum.
+    The penalty is ½ · `agreement` · ½ (KL(p‖q) + KL(q‖p)): half of the one in their paper, because the loss here is
+    the mean of both passes and theirs is the sum.
     """
-    return _scores(hidden, weight, targets, smoothing, agreement)
+    return _sums(hidden, weight, targets, smoothing, agreement)
 
 
-def _scores(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> LossSums:
-    # asked here: inside `apply` gradients look switched off, and a parameter always says that it wants one
-    learns = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+def _sums(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> LossSums:
+    # checked here: inside `apply`, gradients are always disabled
+    needs_grad = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     device = hidden.device.type
-    back = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-    with torch.autocast(device, enabled=False):  # bfloat16 stays outside, but for the way back
-        return LossSums(*_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, agreement, learns, back))  # type: ignore[no-untyped-call]
+    backward_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    with torch.autocast(device, enabled=False):  # bfloat16 only for the gradient's matrix products
+        return LossSums(
+            *_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, agreement, needs_grad, backward_dtype)  # type: ignore[no-untyped-call]
+        )
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Gradients are computed in the forward pass, chunk by chunk, so nothing is computed twice.
+    """Computes the gradients in the forward pass, chunk by chunk, so that the logits are computed only once.
 
-    With p = softmax(z), d loss / d z = p − (1 − ε)·onehot − ε/V. The last part reaches hidden and weight as a rank-one
-    sum. The products that bring the rest there may be of a lower precision, `back`. The right symbol's share is taken
-    off first: p − 1 of a sure prediction is small, and would be lost in a p that is rounded.
+    With p = softmax(z), d loss / d z = p − (1 − ε)·onehot − ε/V. The term ε/V is the same for all tokens, so its
+    part of the gradients is added once, at the end. The matrix products of the other two may use a lower precision,
+    `backward_dtype`. The one-hot term is subtracted before rounding: for a confident prediction p − 1 is small and
+    would be lost in a rounded p.
     """
 
     @staticmethod
@@ -71,36 +75,36 @@ class _LinearCrossEntropy(torch.autograd.Function):
         targets: Tensor,
         smoothing: float,
         agreement: float,
-        learns: bool,
-        back: torch.dtype,
+        needs_grad: bool,
+        backward_dtype: torch.dtype,
     ) -> tuple[Tensor, ...]:
-        (passes, n, _), v = hidden.shape, len(weight)
+        (passes, n_tokens, _), n_symbols = hidden.shape, len(weight)
         hidden, weight = hidden.detach(), weight.detach()
-        weight_back = weight.to(back)
+        weight_backward = weight.to(backward_dtype)
         mean_row = weight.mean(0)  # (D,)
-        d_hidden, d_weight = (torch.empty_like(hidden), torch.zeros_like(weight)) if learns else (None, None)
+        d_hidden, d_weight = (torch.empty_like(hidden), torch.zeros_like(weight)) if needs_grad else (None, None)
         sums = hidden.new_zeros(3, dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
-        rows = max(16, CHUNK_BYTES // (v * hidden.element_size() * passes))
-        logits_buffer = hidden.new_empty(min(rows, n) * passes, v)
-        for start in range(0, n, rows):
-            part = slice(start, min(start + rows, n))
-            h, y = hidden[:, part].flatten(0, 1), targets[part].repeat(passes)  # (P·n, D), (P·n,)
+        rows = max(16, CHUNK_BYTES // (n_symbols * hidden.element_size() * passes))
+        logits_buffer = hidden.new_empty(min(rows, n_tokens) * passes, n_symbols)
+        for start in range(0, n_tokens, rows):
+            chunk = slice(start, min(start + rows, n_tokens))
+            h, y = hidden[:, chunk].flatten(0, 1), targets[chunk].repeat(passes)  # (P·n, D), (P·n,)
             logits = torch.mm(h, weight.t(), out=logits_buffer[: len(h)])  # (P·n, V)
-            apart = logits[: len(h) // 2] - logits[len(h) // 2 :] if passes == 2 else None  # (n, V)
+            difference = logits[: len(h) // 2] - logits[len(h) // 2 :] if passes == 2 else None  # (n, V)
             p, scores = _softmax_in_place(logits, y)
-            smooth = scores.log_norm - h @ mean_row  # −log p, averaged over the vocabulary
-            loss = (1 - smoothing) * scores.nll + smoothing * smooth
+            mean_nll = scores.log_norm - h @ mean_row  # (P·n,): −log p, averaged over the vocabulary
+            loss = (1 - smoothing) * scores.nll + smoothing * mean_nll
             sums += torch.stack([loss.sum(), scores.nll.sum(), scores.n_correct]) / passes
-            if apart is not None:
-                sums[0] += _disagreement_in_place(p, apart, agreement)
+            if difference is not None:
+                sums[0] += _r_drop_in_place(p, difference, agreement)
             if d_hidden is not None and d_weight is not None:
                 p.scatter_add_(1, y[:, None], p.new_full((len(y), 1), (smoothing - 1) / passes))
-                d_logits = p.to(back)
-                d_hidden[:, part] = torch.mm(d_logits, weight_back).view(passes, -1, h.shape[1])
-                _add_product(d_weight, d_logits.t(), h.to(back))
+                d_logits = p.to(backward_dtype)  # (P·n, V)
+                d_hidden[:, chunk] = torch.mm(d_logits, weight_backward).view(passes, -1, h.shape[1])  # (P, n, D)
+                _add_product(d_weight, d_logits.t(), h.to(backward_dtype))  # (V, D)
         if d_hidden is not None and d_weight is not None:
             d_hidden.sub_(mean_row, alpha=smoothing / passes)
-            d_weight.sub_(hidden.sum((0, 1)), alpha=smoothing / v / passes)
+            d_weight.sub_(hidden.sum((0, 1)), alpha=smoothing / n_symbols / passes)
             ctx.save_for_backward(d_hidden, d_weight)
         loss, nll, n_correct = (sums[i].to(hidden.dtype) for i in range(3))
         ctx.mark_non_differentiable(nll, n_correct)
@@ -113,43 +117,44 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return d_hidden * grad, d_weight * grad, None, None, None, None, None
 
 
-def _add_product(total: Tensor, one: Tensor, two: Tensor) -> None:
-    """The sum stays as exact as it is, whatever the product's precision."""
-    if one.dtype == total.dtype:
-        total.addmm_(one, two)
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """total += a @ b. The sum keeps its own precision if a and b have a lower one."""
+    if a.dtype == total.dtype:
+        total.addmm_(a, b)
     else:
-        total.add_(torch.mm(one, two))
+        total.add_(torch.mm(a, b))
 
 
 class _RowScores(NamedTuple):
-    nll: Tensor
-    log_norm: Tensor  # log Σ exp z
+    nll: Tensor  # (N,)
+    log_norm: Tensor  # (N,): log Σ exp z
     n_correct: Tensor
 
 
 def _softmax_in_place(logits: Tensor, targets: Tensor) -> tuple[Tensor, _RowScores]:
-    peak = logits.amax(-1)
-    z_right = logits.gather(-1, targets[:, None]).squeeze(-1)
+    """Overwrites the logits (N, V) by their softmax."""
+    max_z = logits.amax(-1)  # (N,)
+    target_z = logits.gather(-1, targets[:, None]).squeeze(-1)  # (N,)
     p = torch.softmax(logits, -1, out=logits)
-    p_right = p.gather(-1, targets[:, None]).squeeze(-1)
-    nll = -p_right.log()
-    lost = p_right < SMALLEST_P  # too small for float32: asked of the likeliest symbol, which never is
-    nll[lost] = peak[lost] - p[lost].amax(-1).log() - z_right[lost]
-    return p, _RowScores(nll, nll + z_right, (z_right >= peak).sum())
+    target_p = p.gather(-1, targets[:, None]).squeeze(-1)  # (N,)
+    nll = -target_p.log()
+    tiny = target_p < MIN_P  # computed from the most likely token instead, whose probability is never tiny
+    nll[tiny] = max_z[tiny] - p[tiny].amax(-1).log() - target_z[tiny]
+    return p, _RowScores(nll, nll + target_z, (target_z >= max_z).sum())
 
 
-def _disagreement_in_place(p: Tensor, apart: Tensor, agreement: float) -> Tensor:
-    """R-Drop's penalty; turns both passes' p (2·n, V) into the gradient of the whole loss.
+def _r_drop_in_place(p: Tensor, difference: Tensor, agreement: float) -> Tensor:
+    """R-Drop's penalty. Overwrites the probabilities of both passes (2·n, V) by their part of the loss's gradient.
 
     With d = z_p − z_q, ½ (KL(p‖q) + KL(q‖p)) = ½ Σ (p − q) d, and its gradient by z_p is ½ (p (1 + d − Σ p d) − q).
     """
-    half = agreement / 4  # of the penalty's ½ and of the divergence's
-    total = apart.new_zeros(())
-    rows = max(1, BLOCK_BYTES // (apart.shape[1] * apart.element_size()))
-    for one, two, d in zip(*(part.split(rows) for part in (*p.chunk(2), apart)), strict=True):
-        mean_one, mean_two = ((each * d).sum(-1, keepdim=True) for each in (one, two))  # (rows, 1)
-        was_one = one.clone()
-        one.mul_((half * d).add_(0.5 + half * (1 - mean_one))).sub_(two, alpha=half)
-        two.mul_((-half * d).add_(0.5 + half * (1 + mean_two))).sub_(was_one, alpha=half)
-        total += half * (mean_one - mean_two).sum()
-    return total
+    factor = agreement / 4  # ½ of the penalty times ½ of the divergence
+    penalty = difference.new_zeros(())
+    rows = max(1, BLOCK_BYTES // (difference.shape[1] * difference.element_size()))
+    for p_1, p_2, d in zip(*(tensor.split(rows) for tensor in (*p.chunk(2), difference)), strict=True):
+        mean_1, mean_2 = ((each * d).sum(-1, keepdim=True) for each in (p_1, p_2))  # (rows, 1)
+        old_p_1 = p_1.clone()
+        p_1.mul_((factor * d).add_(0.5 + factor * (1 - mean_1))).sub_(p_2, alpha=factor)
+        p_2.mul_((-factor * d).add_(0.5 + factor * (1 + mean_2))).sub_(old_p_1, alpha=factor)
+        penalty += factor * (mean_1 - mean_2).sum()
+    return penalty

@@ -1,7 +1,7 @@
 """Dropout (section 5.4), much faster on a CPU than torch's.
 
-torch draws one Bernoulli number for each element with one thread; here four elements share one
-random 64-bit word of a quicker generator. The probability is exact to 1/65,536. Same distribution, same expectation.
+torch draws one Bernoulli number per element in a single thread. Here four elements share one random 64-bit word of a
+faster generator. The probability is exact to 1/65,536.
 """
 
 import numpy as np
@@ -11,19 +11,19 @@ from torch import Tensor, nn
 
 
 def keep_mask(like: Tensor, p: float) -> Tensor:
-    """Shaped like `like`, on the CPU: 0 with probability p, else 1. A function of torch's generator, which moves on."""
+    """A CPU tensor shaped like `like`: 0 with probability p, else 1. Seeded by torch's global generator."""
     n = like.numel()
     generator = np.random.Generator(np.random.SFC64(int(torch.randint(2**62, ()))))
     words = generator.integers(2**64, size=(n + 3) // 4, dtype=np.uint64)
-    draws = torch.from_numpy(words.view(np.int16))[:n].view(like.shape)  # uniform over -32,768 … 32,767
-    threshold = min(round(p * 65_536), 65_535) - 32_768  # 65,536 would wrap around, and keep everything
-    # contiguous even where `like` is not, so that the draw does not depend on memory layout
+    draws = torch.from_numpy(words.view(np.int16))[:n].view(like.shape)  # uniform in -32,768 … 32,767
+    threshold = min(round(p * 65_536), 65_535) - 32_768  # 65,536 would overflow and keep everything
+    # always contiguous, so that the result does not depend on the memory layout of `like`
     keep = torch.empty(like.shape, dtype=like.dtype)
     return torch.ge(draws, threshold, out=keep)
 
 
 class Dropout(nn.Module):
-    """Zeroes elements with probability `p` while training, and scales the others by 1 / (1 - p)."""
+    """In training, zeroes elements with probability `p` and scales the others by 1 / (1 - p)."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Dropout(nn.Module):
         return x * keep_mask(x, self.p).mul_(self._scale) if x.device.type == "cpu" else F.dropout(x, self.p)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + Dropout(y), in one pass over memory: the residual connection."""
+        """x + Dropout(y) in one pass over memory, for the residual connection."""
         if not self.training or self.p == 0:
             return x + y
         if y.device.type != "cpu":

@@ -1,6 +1,6 @@
-"""Embeddings (section 3.4) and the sum with positions that enters the first layer.
+"""The input of the first layer: embeddings (section 3.4) plus positions (section 3.5).
 
-B batch, T length, D d_model, V vocabulary
+Shapes: B batch, T length, D d_model, V vocabulary
 """
 
 import torch
@@ -12,32 +12,32 @@ from regard.nn.trace import Trace
 
 
 class Embedding(nn.Embedding):
-    """Learned vectors × √d_model. `weight` may also be the pre-softmax matrix (section 3.4)."""
+    """Section 3.4: learned vectors × √d_model. `weight` (V, D) can also be the matrix before the softmax."""
 
     def __init__(self, n_symbols: int, d_model: int) -> None:
         super().__init__(n_symbols, d_model)
-        nn.init.normal_(self.weight, std=d_model**-0.5)  # × √d_model gives unit variance
+        nn.init.normal_(self.weight, std=d_model**-0.5)  # × √d_model: unit variance
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) → (B, T, D)."""
-        vectors: Tensor = F.embedding(ids, self.weight)
+        vectors: Tensor = F.embedding(ids, self.weight)  # (B, T, D)
         return vectors * float(self.embedding_dim**0.5)
 
 
 def sinusoid(n_positions: int, d_model: int, first: int = 0) -> Tensor:
-    """(T, D): PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same.
+    """Section 3.5: (T, D), PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same angle.
 
-    Computed in float64, so that far positions stay exact; there is no longest length.
+    Computed in float64, so that large positions stay exact. There is no maximum length.
     """
     pos = torch.arange(first, first + n_positions, dtype=torch.float64)[:, None]  # (T, 1)
     wavelength = 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)  # (D/2,)
     angle = pos / wavelength  # (T, D/2)
-    waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)  # (T, D), or one more if D is odd
+    waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)  # (T, D), or (T, D + 1) if D is odd
     return waves[:, :d_model].to(torch.get_default_dtype())
 
 
 class SinusoidalPositions(nn.Module):
-    """The paper's choice: fixed waves. The table grows when a longer text comes."""
+    """The paper's positions: fixed sinusoids. The table grows if a longer text comes, and is not saved."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -47,16 +47,16 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, n_positions: int, first: int = 0) -> Tensor:
         """(T, D) for positions first … first + n_positions - 1."""
-        end, table = first + n_positions, self.table  # another thread may put another table there at any time
+        end, table = first + n_positions, self.table  # read once: another thread may replace self.table
         if end > len(table):
-            with torch.inference_mode(False):  # a table that grows during validation serves training afterwards
+            with torch.inference_mode(False):  # if the table grows in validation, training can still use it
                 table = sinusoid(max(end, 2 * len(table)), self.d_model).to(table)
             self.table = table
         return table[first:end]
 
 
 class LearnedPositions(nn.Module):
-    """Table 3, row (E): one learned vector a position. Ends where its table ends."""
+    """Table 3, row (E): one learned vector per position, up to `max_positions`."""
 
     def __init__(self, d_model: int, max_positions: int) -> None:
         super().__init__()
@@ -67,14 +67,14 @@ class LearnedPositions(nn.Module):
         """(T, D) for positions first … first + n_positions - 1."""
         end = first + n_positions
         if end > len(self.table):
-            raise ValueError(f"position {end} is past the {len(self.table)} learned ones; split the text")
+            raise ValueError(f"the text needs {end} positions, but the model learned {len(self.table)}; split the text")
         return self.table[first:end]
 
 
 class InputEmbedding(nn.Module):
-    """Dropout(embedding × √d_model + position): what the first layer sees.
+    """Dropout(embedding × √d_model + position): the input of the first layer.
 
-    `positions` is any module that gives (T, D) for a number of positions and the first of them.
+    `positions` is a module that returns (T, D) for the number of positions and the first position.
     """
 
     def __init__(self, embedding: Embedding, positions: nn.Module, dropout: float) -> None:
@@ -84,10 +84,10 @@ class InputEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, ids: Tensor, first: int = 0, trace: Trace | None = None) -> Tensor:
-        """(B, T) ids at positions first … → (B, T, D)."""
+        """(B, T) → (B, T, D). `first` is the position of the first id."""
         embedded = self.embedding(ids)  # (B, T, D)
         position = self.positions(ids.shape[1], first)  # (T, D)
-        total = embedded + position
+        total = embedded + position  # (B, T, D)
         if trace is not None:
             trace.record("embedding", embedded)
             trace.record("position", position)

@@ -1,6 +1,6 @@
-"""What decoding remembers between two steps. Frozen records: a step returns a new one.
+"""Cached keys and values between decoding steps. A step returns a new record and never changes an old one.
 
-B batch, H heads, S keys so far, K d_k
+Shapes: B batch, H heads, S keys so far, K d_k
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from torch import Tensor
 
 
 class KeyValues(NamedTuple):
-    """Keys and values of one attention, each (B, H, S, K)."""
+    """Keys and values of one attention module, each (B, H, S, K)."""
 
     k: Tensor
     v: Tensor
 
     def append(self, new: KeyValues) -> KeyValues:
-        """The past, and the new positions behind it."""
+        """These positions, followed by the new ones."""
         return KeyValues(torch.cat([self.k, new.k], dim=2), torch.cat([self.v, new.v], dim=2))
 
     def select(self, rows: Tensor) -> KeyValues:
-        """Batch rows in another order, repeated or left out: how a beam moves."""
+        """Batch rows reordered, repeated or dropped: how beam search moves hypotheses."""
         return KeyValues(self.k.index_select(0, rows), self.v.index_select(0, rows))  # 7 times as fast as k[rows]
 
 
 def shared_rows(rows: Tensor, n_beams: int) -> tuple[Tensor, int]:
-    """Which sentences rows belong to, and how many rows each has, when n_beams of them shared a sentence before.
+    """The sentence of each group of selected rows, and the rows per group, given `n_beams` rows per sentence so far.
 
-    What all beams of a sentence have in common (the source) then needs no copy for each. Where the new rows do not
-    come in equal groups, each row is a sentence of its own.
+    The beams of a sentence share its source, so that the source's keys and values need no copy per beam. If the
+    selected rows do not form groups of equal size, every row becomes its own group.
     """
     sentences = rows // n_beams
-    kept, counts = sentences.unique_consecutive(return_counts=True)
-    if len(kept) and bool((counts == counts[0]).all()):
-        return kept, int(counts[0])
+    groups, sizes = sentences.unique_consecutive(return_counts=True)
+    if len(groups) and bool((sizes == sizes[0]).all()):
+        return groups, int(sizes[0])
     return sentences, 1

@@ -1,4 +1,7 @@
-"""The wrapping of every sub-layer (section 3.1): residual connection, dropout, layer normalisation."""
+"""Sub-layers: the residual connection around each of them (section 3.1), and the feed-forward network (section 3.3).
+
+Shapes: B batch, T length, D d_model, F d_ff
+"""
 
 from collections.abc import Callable
 from typing import Literal, get_args
@@ -14,10 +17,10 @@ Activation = Literal["relu", "gelu", "swiglu"]
 
 
 class Residual(nn.Module):
-    """LayerNorm(x + Dropout(Sublayer(x))): "post", as in the paper.
+    """Section 3.1: LayerNorm(x + Dropout(Sublayer(x))), or "post-norm".
 
-    "pre" normalises what enters the sub-layer instead: x + Dropout(Sublayer(LayerNorm(x))). The stack
-    then needs one LayerNorm more at its end. It trains at higher rates and with less warm-up.
+    "pre" normalises the input of the sub-layer instead: x + Dropout(Sublayer(LayerNorm(x))). The stack then ends with
+    one more LayerNorm. Pre-norm trains with higher learning rates and less warm-up.
     """
 
     def __init__(self, d_model: int, dropout: float, norm: Norm) -> None:
@@ -27,7 +30,7 @@ class Residual(nn.Module):
         self.post = norm == "post"
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], trace: Trace | None = None) -> Tensor:
-        """(B, T, D) → (B, T, D): the shape stays, so that layers can be stacked and added."""
+        """(B, T, D) → (B, T, D). All sub-layers keep this shape, so that they can be added and stacked."""
         added = sublayer(x if self.post else self.norm(x))
         total = self.dropout.add(x, added)
         out: Tensor = self.norm(total) if self.post else total
@@ -39,16 +42,18 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """max(0, xW1 + b1)W2 + b2. GELU replaces the max; SwiGLU replaces it by silu(xW1) · xW3."""
+    """Section 3.3, equation 2: max(0, xW1 + b1)W2 + b2, the same at every position, different in every layer.
+
+    Other activations than the paper's: "gelu" replaces max(0, ·); "swiglu" replaces max(0, xW1) by silu(xW1) · xW3.
+    """
 
     def __init__(self, d_model: int, d_ff: int, activation: Activation = "relu") -> None:
         super().__init__()
         if activation not in get_args(Activation):
             raise ValueError(f"activation {activation!r} is not one of {', '.join(get_args(Activation))}")
         self.activation = activation
-        # SwiGLU needs two inner projections; one matrix product computes both
-        self.inner = nn.Linear(d_model, 2 * d_ff if activation == "swiglu" else d_ff)
-        self.outer = nn.Linear(d_ff, d_model)
+        self.inner = nn.Linear(d_model, 2 * d_ff if activation == "swiglu" else d_ff)  # W1; for SwiGLU, W1 and W3
+        self.outer = nn.Linear(d_ff, d_model)  # W2
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
@@ -58,10 +63,11 @@ class FeedForward(nn.Module):
         hidden = self.activate(self.inner(x))  # (B, T, F)
         if trace is not None:
             trace.record("hidden", hidden)
-        out: Tensor = self.outer(hidden)
+        out: Tensor = self.outer(hidden)  # (B, T, D)
         return out
 
     def activate(self, inner: Tensor) -> Tensor:
+        """(B, T, F) → (B, T, F); for SwiGLU (B, T, 2F) → (B, T, F)."""
         if self.activation == "relu":
             return F.relu(inner)
         if self.activation == "gelu":
