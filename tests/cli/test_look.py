@@ -1,4 +1,4 @@
-"""`regard look` through a command line."""
+"""`regard look` on the command line."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return ["--source", str(folder / "src"), "--reference", str(folder / "ref")]
 
 
-def test_a_terminal_shows_words_probabilities_and_where_they_look() -> None:
+def test_terminal_shows_words_probabilities_and_attention() -> None:
     result = run(MODEL, TEXT)
     source, translation, blank, heading, *rows = result.stdout.splitlines()
     assert source == TEXT
@@ -52,7 +52,7 @@ def test_a_terminal_shows_words_probabilities_and_where_they_look() -> None:
     assert "--html FILE" in result.stderr
 
 
-def test_a_change_is_shown_beside_what_was() -> None:
+def test_intervention_shows_translations_before_and_after() -> None:
     stdout = run(MODEL, TEXT, "--positions-as", "none", "--heads-off", "decoder.1.2").stdout
     _, before, after, _, heading, *rows = stdout.splitlines()
     assert before.startswith("before  ")
@@ -67,32 +67,33 @@ def test_a_change_is_shown_beside_what_was() -> None:
         (["--attention", "encoder", "--layer", "1", "--head", "2"], "Encoder · layer 1 · head 2", "source"),
         (["--attention", "decoder", "--layer", "1", "--head", "1"], "Decoder · layer 1 · head 1", "inputs"),
         (["--attention", "cross", "--layer", "1", "--head", "2"], "Encoder–decoder · layer 1 · head 2", "outputs"),
-        (["--attention", "encoder"], "Encoder · all heads of layer 1, on average", "source"),
+        (["--attention", "encoder"], "Encoder · layer 1 · mean of all heads", "source"),
         (["--layer", "1", "--head", "1"], "Encoder · layer 1 · head 1", "source"),
     ],
 )
 @pytest.mark.parametrize("level", ["words", "pieces"])
-def test_a_terminal_shows_the_head_and_the_level_that_were_asked_for(
+def test_terminal_shows_the_selected_head_and_level(
     flags: list[str], title: str, rows: str, level: Literal["words", "pieces"]
 ) -> None:
     lines = run(MODEL, TEXT, *flags, "--level", level).stdout.splitlines()
-    seen = Lens.load(MODEL).look(TEXT)
-    side = {"source": seen.source, "inputs": seen.target.inputs, "outputs": seen.target.outputs}[rows]
+    expected_look = Lens.load(MODEL).look(TEXT)
+    target = expected_look.target
+    row_text = {"source": expected_look.source, "inputs": target.inputs, "outputs": target.outputs}[rows]
     heading, *shown = lines[3:]
     assert heading.split()[0] == level.removesuffix("s")
-    assert heading.endswith(f"looks at ({title})")
+    assert heading.endswith(f"attends to ({title})")
     assert ("probability" in heading) == (rows == "outputs")
-    assert [line.split()[0] for line in shown] == side.labels(level)
+    assert [line.split()[0] for line in shown] == row_text.labels(level)
     attention: Literal["encoder", "decoder", "cross"] = (
         "encoder" if rows == "source" else "decoder" if rows == "inputs" else "cross"
     )
-    weights = seen.weights(attention, 0, level)
-    expected = weights.mean(0) if "all heads" in title else weights[int(title[-1]) - 1]
+    weights = expected_look.weights(attention, 0, level)
+    expected = weights.mean(0) if "mean of all heads" in title else weights[int(title[-1]) - 1]
     for line, row in zip(shown, expected, strict=True):
         assert line.endswith(f" {row.max():.2f}") or f" {row.max():.2f}, " in line
 
 
-def test_pieces_have_probabilities_of_their_own() -> None:
+def test_pieces_have_their_own_probabilities() -> None:
     lines = run(MODEL, TEXT, "--level", "pieces").stdout.splitlines()
     steps = Lens.load(MODEL).look(TEXT).steps
     assert [line.split()[:2] for line in lines[4:]] == [
@@ -100,80 +101,80 @@ def test_pieces_have_probabilities_of_their_own() -> None:
     ]
 
 
-def test_the_map_of_a_changed_model_is_shown_when_it_is_asked_for() -> None:
-    off = ["--heads-off", "cross.1.1"]
-    assert "looks at" not in run(MODEL, TEXT, *off).stdout
-    stdout = run(MODEL, TEXT, *off, "--attention", "cross", "--layer", "1", "--head", "1").stdout
+def test_attention_of_an_ablated_model_is_shown_on_request() -> None:
+    ablation = ["--heads-off", "cross.1.1"]
+    assert "attends to" not in run(MODEL, TEXT, *ablation).stdout
+    stdout = run(MODEL, TEXT, *ablation, "--attention", "cross", "--layer", "1", "--head", "1").stdout
     assert "unchanged" in stdout
-    assert "looks at (Encoder–decoder · layer 1 · head 1 (off))" in stdout
+    assert "attends to (Encoder–decoder · layer 1 · head 1 (off))" in stdout
 
 
-def test_every_kind_of_file_is_written(tmp_path: Path) -> None:
-    names = {form: tmp_path / f"look.{form}" for form in ("png", "svg", "html", "json")}
-    flags = [part for form, path in names.items() for part in (f"--{form}", path)]
+def test_writes_every_kind_of_file(tmp_path: Path) -> None:
+    paths = {suffix: tmp_path / f"look.{suffix}" for suffix in ("png", "svg", "html", "json")}
+    flags = [part for suffix, path in paths.items() for part in (f"--{suffix}", path)]
     result = run(MODEL, TEXT, *flags, "--attention", "cross")
     assert result.stdout == ""
     assert [line for line in result.stderr.splitlines() if line.startswith("wrote")] == [
-        f"wrote {path}" for path in names.values()
+        f"wrote {path}" for path in paths.values()
     ]
-    assert names["png"].read_bytes().startswith(b"\x89PNG")
-    assert b"<svg" in names["svg"].read_bytes()
-    page = names["html"].read_text(encoding="utf-8")
+    assert paths["png"].read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in paths["svg"].read_bytes()
+    page = paths["html"].read_text(encoding="utf-8")
     assert 'data-place="stop=cross&amp;attention=cross&amp;level=words"' in page
-    written = json.loads(names["json"].read_text(encoding="utf-8"))
-    assert written["format"] == "regard-look/1"
-    assert written["source"]["text"] == TEXT
+    record = json.loads(paths["json"].read_text(encoding="utf-8"))
+    assert record["format"] == "regard-look/1"
+    assert record["source"]["text"] == TEXT
 
 
-def test_json_to_standard_output_is_nothing_but_json() -> None:
-    found = json.loads(run(MODEL, TEXT, "--json", "-", "--translation", "1 2").stdout)
-    assert found["target"]["given"]
-    assert found["change"] is None
+def test_json_on_standard_output_has_nothing_else_around_it() -> None:
+    record = json.loads(run(MODEL, TEXT, "--json", "-", "--translation", "1 2").stdout)
+    assert record["target"]["given"]
+    assert record["change"] is None
 
 
-def test_one_head_is_drawn_large(tmp_path: Path) -> None:
-    small, large = tmp_path / "all.svg", tmp_path / "one.svg"
-    run(MODEL, TEXT, "--svg", small)
-    run(MODEL, TEXT, "--svg", large, "--layer", "1", "--head", "2", "--level", "pieces")
-    assert "Encoder · the source looks at itself" in small.read_text(encoding="utf-8")
-    assert "Encoder · layer 1 · head 2" in large.read_text(encoding="utf-8")
+def test_layer_and_head_select_a_single_head_to_draw(tmp_path: Path) -> None:
+    grid, single = tmp_path / "grid.svg", tmp_path / "single.svg"
+    run(MODEL, TEXT, "--svg", grid)
+    run(MODEL, TEXT, "--svg", single, "--layer", "1", "--head", "2", "--level", "pieces")
+    assert "Encoder self-attention · the source attends to itself" in grid.read_text(encoding="utf-8")
+    assert "Encoder · layer 1 · head 2" in single.read_text(encoding="utf-8")
 
 
-def test_all_heads_over_a_corpus(corpus: list[str], tmp_path: Path) -> None:
+def test_heads_prints_a_table_and_writes_picture_and_json(corpus: list[str], tmp_path: Path) -> None:
     picture, table = tmp_path / "heads.png", tmp_path / "heads.json"
     result = run(MODEL, "--heads", *corpus, "--png", picture, "--json", table)
     lines = result.stdout.splitlines()
     assert lines[0].startswith("4 sentences: ")
-    places = [tuple(line.split()[:3]) for line in lines[3:9]]
-    assert places == [(name, "1", head) for name in ("Encoder", "Decoder", "Encoder–decoder") for head in "12"]
+    heads = [tuple(line.split()[:3]) for line in lines[3:9]]
+    assert heads == [(name, "1", head) for name in ("Encoder", "Decoder", "Encoder–decoder") for head in "12"]
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert json.loads(table.read_text(encoding="utf-8"))["format"] == "regard-heads/1"
     assert "measuring all heads over 4 sentences" in result.stderr
 
 
-def test_the_legend_says_what_a_place_means_and_how_many_pairs_were_left_out(corpus: list[str], tmp_path: Path) -> None:
+def test_heads_table_has_a_legend_and_counts_skipped_pairs(corpus: list[str], tmp_path: Path) -> None:
     paths = []
     for flag, path in zip(corpus[::2], corpus[1::2], strict=True):
         paths += [flag, str(tmp_path / Path(path).name)]
         Path(paths[-1]).write_text(Path(path).read_text(encoding="utf-8") + "\n", encoding="utf-8")
     lines = run(MODEL, "--heads", *paths).stdout.splitlines()
-    assert lines[0].startswith("4 sentences (1 left out: blank, or too long): ")
-    assert any(line.startswith("Encoder–decoder ") and "at the same place of the source" in line for line in lines)
-    assert any(line.endswith("on </s>; of decoder heads: on <s>") for line in lines)
+    assert lines[0].startswith("4 sentences (1 left out: blank or too long): ")
+    assert any(line.startswith("Encoder–decoder ") and "source word at the same position" in line for line in lines)
+    assert any(line.endswith("share on </s>; for decoder heads, share on <s>") for line in lines)
 
 
-def test_bleu_without_each_head_on_request(corpus: list[str]) -> None:
-    found = json.loads(run(MODEL, "--heads", *corpus, "--bleu", "--json", "-").stdout)
-    assert found["baseline"]["bleu"] is not None
-    assert all(head["bleu_drop"] is not None for head in found["heads"])
+def test_heads_can_measure_bleu_without_each_head(corpus: list[str]) -> None:
+    record = json.loads(run(MODEL, "--heads", *corpus, "--bleu", "--json", "-").stdout)
+    assert record["baseline"]["bleu"] is not None
+    assert all(head["bleu_drop"] is not None for head in record["heads"])
 
 
-@pytest.mark.parametrize("of", [[], [MODEL]])
-def test_the_waves(of: list[str], tmp_path: Path) -> None:
-    result = run(*of, "--positions", "--png", tmp_path / "waves.png", "--svg", tmp_path / "waves.svg")
+@pytest.mark.parametrize("model", [[], [MODEL]])
+def test_positions_draws_the_papers_or_the_models_encoding(model: list[str], tmp_path: Path) -> None:
+    result = run(*model, "--positions", "--png", tmp_path / "positions.png", "--svg", tmp_path / "positions.svg")
     assert result.stdout == ""
-    assert (tmp_path / "waves.png").read_bytes().startswith(b"\x89PNG")
-    assert "Positional encoding" in (tmp_path / "waves.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "positions.png").read_bytes().startswith(b"\x89PNG")
+    assert "Positional encoding" in (tmp_path / "positions.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -181,40 +182,40 @@ def test_the_waves(of: list[str], tmp_path: Path) -> None:
     [
         ([], "a sentence is missing"),
         ([MODEL], "a sentence is missing"),
-        ([MODEL, " "], "no text to look at"),
-        ([MODEL, TEXT, "--layer", "1"], "--layer and --head go together"),
+        ([MODEL, " "], "the text is blank"),
+        ([MODEL, TEXT, "--layer", "1"], "--layer and --head must be given together"),
         ([MODEL, TEXT, "--layer", "1", "--head", "3"], r"no head encoder\.1\.3; hint: .* counted from 1"),
         ([MODEL, TEXT, "--heads-off", "cross.2.1"], r"no head cross\.2\.1"),
         ([MODEL, TEXT, "--heads-off", "cross.0.1"], r"no head cross\.0\.1"),
-        ([MODEL, TEXT, "--heads-off", "cross-1"], "'cross-1' is no head; hint: .*encoder.1.4"),
-        ([MODEL, TEXT, "--bleu"], "--bleu has no meaning with a sentence"),
+        ([MODEL, TEXT, "--heads-off", "cross-1"], "'cross-1' is not a head; hint: .*encoder.1.4"),
+        ([MODEL, TEXT, "--bleu"], "--bleu cannot be used with a sentence"),
         ([MODEL, "--heads"], "--heads needs sentences"),
-        ([MODEL, "--heads", "--no-mask"], "--no-mask has no meaning with --heads"),
-        ([MODEL, TEXT, "--heads"], "TEXT has no meaning with --heads"),
-        ([MODEL, TEXT, "--positions", "--png", "a.png"], "TEXT has no meaning with --positions"),
-        ([MODEL, TEXT, "--translation", "1 2", "--beam", "4"], "--beam has no meaning with --translation"),
-        ([MODEL, "--heads", "--beam", "4"], "--beam has no meaning with --heads"),
-        (["--positions", "--beam", "4"], "--beam has no meaning with --positions"),
-        (["--positions", "--target", "de"], "--target has no meaning with --positions"),
-        ([MODEL, TEXT, "--json", "-", "--attention", "cross"], "--attention has no meaning with --json"),
-        (["--positions"], "where is the picture to go"),
-        (["--positions", "--json", "-"], "--json has no meaning with --positions"),
+        ([MODEL, "--heads", "--no-mask"], "--no-mask cannot be used with --heads"),
+        ([MODEL, TEXT, "--heads"], "TEXT cannot be used with --heads"),
+        ([MODEL, TEXT, "--positions", "--png", "a.png"], "TEXT cannot be used with --positions"),
+        ([MODEL, TEXT, "--translation", "1 2", "--beam", "4"], "--beam cannot be used with --translation"),
+        ([MODEL, "--heads", "--beam", "4"], "--beam cannot be used with --heads"),
+        (["--positions", "--beam", "4"], "--beam cannot be used with --positions"),
+        (["--positions", "--target", "de"], "--target cannot be used with --positions"),
+        ([MODEL, TEXT, "--json", "-", "--attention", "cross"], "--attention cannot be used with --json"),
+        (["--positions"], "--positions needs an output file"),
+        (["--positions", "--json", "-"], "--json cannot be used with --positions"),
         ([MODEL, TEXT, "--png", "nowhere/a.png"], "can not be written"),
     ],
 )
-def test_what_makes_no_sense_is_said_in_a_line(flags: list[str], complaint: str) -> None:
+def test_invalid_options_are_user_errors(flags: list[str], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         run(*flags)
 
 
-def test_files_of_different_lengths_are_refused(corpus: list[str], tmp_path: Path) -> None:
+def test_files_of_different_lengths_are_an_error(corpus: list[str], tmp_path: Path) -> None:
     short = tmp_path / "short"
     short.write_text("1\n", encoding="utf-8")
     with pytest.raises(DataError, match="has 1 lines"):
         run(MODEL, "--heads", "--source", short, *corpus[2:])
 
 
-def test_a_sentence_can_not_send_commands_to_the_terminal() -> None:
+def test_escape_sequences_never_reach_the_terminal() -> None:
     stdout = run(MODEL, "7 \x1b[2J4 [red]7[/red]").stdout
     assert "\x1b" not in stdout
     assert "[red]" in stdout

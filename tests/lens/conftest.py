@@ -1,4 +1,4 @@
-"""Small models with random weights to look into: what they say is nonsense, but every number in it is real."""
+"""Small models with random weights to inspect: their translations are nonsense, their numbers are real."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,12 +32,11 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def make_lens(tokenizer: Tokenizer) -> LensMaker:
-    """A lens on a random model; biases and norms are random too, so that a test sees them.
+    """Makes a lens on a random model. Biases and norms are random too, so that a test would notice a missing one.
 
-    Such a model hardly ever ends; `ends` makes it end sooner, or at once.
+    Such a model hardly ever produces the end token; `ends` raises its logit.
     """
-
-    plain = tokenizer
+    untagged = tokenizer
 
     def make(
         seed: int = 1,
@@ -47,7 +46,7 @@ def make_lens(tokenizer: Tokenizer) -> LensMaker:
         **changes: Any,
     ) -> Lens:
         config = TransformerConfig(**(SMALL | changes))
-        tokenizer = Tokenizer(train_tokenizer(TEXT * 5, size=420, tags=tags)) if tags else plain
+        tokenizer = Tokenizer(train_tokenizer(TEXT * 5, size=420, tags=tags)) if tags else untagged
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = Transformer(config, tokenizer.size, tokenizer.size).eval()
@@ -70,5 +69,5 @@ def lens(make_lens: LensMaker) -> Lens:
 
 @pytest.fixture(scope="session")
 def look(lens: Lens) -> Look:
-    """One sentence with a given translation, several pieces a word."""
+    """One sentence with a given translation; some words have several pieces."""
     return lens.look(SENTENCE, "das Tier überquerte die Straße nicht")

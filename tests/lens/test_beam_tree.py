@@ -1,4 +1,4 @@
-"""The tree of a search: nothing in it is made up, and the best path is the translation."""
+"""The tree of a beam search has the model's own numbers, and its best path is the translation."""
 
 import pytest
 import torch
@@ -15,15 +15,15 @@ SHORT = "the animal"
 
 @pytest.fixture(scope="module", params=[0.0, 0.8], ids=["limit", "end"])
 def lens(request: pytest.FixtureRequest, make_lens: LensMaker) -> Lens:
-    """One that goes on to the limit, and one that ends by itself."""
+    """One model that runs into the length limit, and one that produces the end token."""
     return make_lens(norm="pre", ends=request.param)
 
 
 @pytest.fixture(scope="module", params=[1, 2, 4])
 def tree(request: pytest.FixtureRequest, lens: Lens) -> BeamTree:
-    found = lens.look(SHORT, beam=request.param).beam
-    assert found is not None
-    return found
+    tree = lens.look(SHORT, beam=request.param).beam
+    assert tree is not None
+    return tree
 
 
 def parent(tree: BeamTree, node: Node) -> Node:
@@ -42,18 +42,18 @@ def test_totals_add_up_from_the_root(tree: BeamTree) -> None:
         assert node.total == pytest.approx(above.total + node.log_prob, abs=1e-4)
 
 
-def test_only_what_was_kept_and_not_finished_goes_on(tree: BeamTree) -> None:
+def test_only_kept_unfinished_nodes_have_children(tree: BeamTree) -> None:
     for node in tree.nodes[1:]:
         above = parent(tree, node)
         assert above.kept
         assert above.text != "</s>"
     for step in range(1, tree.nodes[-1].step + 1):
-        here = [node for node in tree.nodes if node.step == step]
-        assert len(here) == 2 * tree.width
-        going = [node for node in here if node.kept and node.text != "</s>"]
-        assert len(going) == tree.width
-        dropped = [node.total for node in here if not node.kept and node.text != "</s>"]
-        assert max(dropped, default=float("-inf")) <= min(node.total for node in going)
+        at_step = [node for node in tree.nodes if node.step == step]
+        assert len(at_step) == 2 * tree.width
+        live = [node for node in at_step if node.kept and node.text != "</s>"]
+        assert len(live) == tree.width
+        dropped = [node.total for node in at_step if not node.kept and node.text != "</s>"]
+        assert max(dropped, default=float("-inf")) <= min(node.total for node in live)
 
 
 def test_the_best_path_is_the_translation_and_has_the_best_score(lens: Lens, tree: BeamTree) -> None:
@@ -70,7 +70,7 @@ def test_the_best_path_is_the_translation_and_has_the_best_score(lens: Lens, tre
     assert all((node.score is not None) == node.finished for node in tree.nodes)
 
 
-def test_each_number_is_what_the_model_says_of_that_beginning(make_lens: LensMaker, tokenizer: Tokenizer) -> None:
+def test_log_probabilities_equal_the_models_for_each_prefix(make_lens: LensMaker, tokenizer: Tokenizer) -> None:
     lens = make_lens(seed=5)
     tree = lens.look("one two", beam=3).beam
     assert tree is not None
@@ -79,8 +79,8 @@ def test_each_number_is_what_the_model_says_of_that_beginning(make_lens: LensMak
         path = [node]
         while path[0].parent:
             path.insert(0, parent(tree, path[0]))
-        symbols = [ids[one.text] for one in path]
+        tokens = [ids[node.text] for node in path]
         src = [[*tokenizer.encode("one two"), tokenizer.eos_id]]
-        tgt = [[tokenizer.bos_id, *symbols[:-1]]]
+        tgt = [[tokenizer.bos_id, *tokens[:-1]]]
         log_probs = lens.loaded.model(torch.tensor(src), torch.tensor(tgt))[0, -1].detach().log_softmax(-1)
-        assert node.log_prob == pytest.approx(float(log_probs[symbols[-1]]), abs=1e-4)
+        assert node.log_prob == pytest.approx(float(log_probs[tokens[-1]]), abs=1e-4)

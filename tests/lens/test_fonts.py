@@ -1,4 +1,4 @@
-"""Fonts: what can be drawn is drawn, and what can not is said. Holds on a machine with matplotlib's own alone."""
+"""Fonts cover a text or warn about it. These tests pass on a machine that has only matplotlib's own fonts."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from fontTools.ttLib.tables.otTables import PaintFormat
 from matplotlib import font_manager, get_data_path
 
 from regard.lens.plots import fonts
-from regard.lens.plots.fonts import BOX, OWN_FONT, Coverage, cover, visible
+from regard.lens.plots.fonts import BOX, DEFAULT_FONT, Fonts, select_fonts, visible
 
 SCRIPTS = {
     "안녕하세요": ("Korean", "fonts-noto-cjk"),
@@ -24,7 +24,7 @@ SCRIPTS = {
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with matplotlib's own fonts only."""
+    """Simulates a machine with only matplotlib's own fonts."""
     own = [entry for entry in font_manager.fontManager.ttflist if entry.fname.startswith(get_data_path())]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
     monkeypatch.setattr(font_manager, "findSystemFonts", list)
@@ -32,78 +32,78 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("text", ["Straße", "Ελλάδα", "живот", "مرحبا", "שלום", "▁the", "</s>", "10 €"])
 @pytest.mark.parametrize("backwards", [False, True])
-def test_the_own_font_needs_no_help(bare: None, text: str, backwards: bool) -> None:
-    font_manager.fontManager.ttflist.sort(key=lambda entry: entry.fname, reverse=backwards)  # it has no order
-    assert cover([text]) == Coverage((OWN_FONT,))
+def test_default_font_alone_covers_these_scripts(bare: None, text: str, backwards: bool) -> None:
+    font_manager.fontManager.ttflist.sort(key=lambda entry: entry.fname, reverse=backwards)  # the list is unordered
+    assert select_fonts([text]) == Fonts((DEFAULT_FONT,))
 
 
 @pytest.mark.parametrize("text", SCRIPTS)
-def test_what_no_font_has_is_a_box_and_a_remark(bare: None, text: str) -> None:
-    coverage = cover(["plain", text])
+def test_missing_characters_become_boxes_with_a_warning(bare: None, text: str) -> None:
+    selected = select_fonts(["plain", text])
     script, package = SCRIPTS[text]
-    assert coverage.missing == set(text)
-    assert coverage.drawable(f"a {text} b") == f"a {BOX * len(text)} b"
-    (remark,) = coverage.remarks
-    assert script in remark
-    assert f"apt install {package}" in remark
-    assert cover([BOX]).missing == set()
+    assert selected.missing == set(text)
+    assert selected.drawable(f"a {text} b") == f"a {BOX * len(text)} b"
+    (warning,) = selected.warnings
+    assert script in warning
+    assert f"apt install {package}" in warning
+    assert select_fonts([BOX]).missing == set()
 
 
-def test_each_script_is_named_once(bare: None) -> None:
-    remarks = cover(["한국어 조선말", "日本 ですか", "🚀"]).remarks
-    assert len(remarks) == 4  # Chinese characters, kana, Hangul, emoji
-    assert "…" in cover(["가나다라마바사아자"]).remarks[0]
+def test_each_script_has_one_warning(bare: None) -> None:
+    warnings = select_fonts(["한국어 조선말", "日本 ですか", "🚀"]).warnings
+    assert len(warnings) == 4  # Chinese characters, kana, Hangul, emoji
+    assert "…" in select_fonts(["가나다라마바사아자"]).warnings[0]
 
 
-def test_unassigned_characters_are_named_by_number(bare: None) -> None:
-    (remark,) = cover(["\ue000"]).remarks
-    assert "U+E000" in remark
+def test_unassigned_characters_are_listed_by_code_point(bare: None) -> None:
+    (warning,) = select_fonts(["\ue000"]).warnings
+    assert "U+E000" in warning
 
 
 @pytest.mark.parametrize("text", SCRIPTS)
-def test_on_any_machine_it_is_covered_or_said(text: str) -> None:
-    coverage = cover([text])
-    assert bool(coverage.missing) == bool(coverage.remarks)
-    assert coverage.families[0] == OWN_FONT
+def test_on_any_machine_text_is_covered_or_has_a_warning(text: str) -> None:
+    selected = select_fonts([text])
+    assert bool(selected.missing) == bool(selected.warnings)
+    assert selected.families[0] == DEFAULT_FONT
 
 
 @pytest.mark.parametrize(("text", "region"), [("직 直", "KR"), ("すぐ 直", "JP"), ("直 文", "SC")])
-def test_chinese_characters_follow_the_letters_around_them(
+def test_chinese_characters_use_the_font_of_the_surrounding_script(
     monkeypatch: pytest.MonkeyPatch, text: str, region: str
 ) -> None:
-    entry = fonts._own_font()
+    entry = fonts._default_font()
     names = [f"Noto Serif CJK {code}" for code in ("JP", "KR", "SC")] + [
         f"Noto Sans CJK {code}" for code in ("JP", "KR", "SC", "TC")
     ]
-    monkeypatch.setattr(fonts, "_candidates", lambda: dict.fromkeys([OWN_FONT, *names], entry))
+    monkeypatch.setattr(fonts, "_candidates", lambda: dict.fromkeys([DEFAULT_FONT, *names], entry))
     calls = iter([{" "}])
     monkeypatch.setattr(fonts, "_covered", lambda _, chars: next(calls, set(chars)))
-    assert cover([text]).families == (OWN_FONT, f"Noto Sans CJK {region}")
+    assert select_fonts([text]).families == (DEFAULT_FONT, f"Noto Sans CJK {region}")
 
 
-def test_a_font_that_was_just_installed_is_found(bare: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """matplotlib's own list of fonts is older than the advice that we gave a minute ago."""
+def test_newly_installed_font_is_used(bare: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """matplotlib caches its list of fonts; the user may have installed one after our warning."""
     new = tmp_path / "new.ttf"
     shutil.copy(Path(get_data_path(), "fonts", "ttf", "STIXGeneral.ttf"), new)
     broken = tmp_path / "broken.ttf"
     broken.write_bytes(b"no font")
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [str(new), str(broken)])
     before = len(font_manager.fontManager.ttflist)
-    cover(["가"])
+    select_fonts(["가"])
     assert [Path(entry.fname) for entry in font_manager.fontManager.ttflist[before:]] == [new]
 
 
-def test_a_colour_font_without_outlines_draws_nothing(
+def test_colour_glyphs_without_outlines_count_as_missing(
     bare: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As Noto Color Emoji is on many machines: it can be scaled, has the characters, and their glyphs are empty."""
+    """Noto Color Emoji is such a font: scalable, with empty glyphs for its characters."""
     colour = tmp_path / "colour.ttf"
     _colour_font(blank="🚀", outlined="🐶").save(colour)
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [str(colour)])
-    coverage = cover(["🚀🐶"])
-    assert coverage.families == (OWN_FONT, "Colours")
-    assert coverage.missing == {"🚀"}
-    assert cover(["🚀"]).families == (OWN_FONT,)
+    selected = select_fonts(["🚀🐶"])
+    assert selected.families == (DEFAULT_FONT, "Colours")
+    assert selected.missing == {"🚀"}
+    assert select_fonts(["🚀"]).families == (DEFAULT_FONT,)
 
 
 def _colour_font(blank: str, outlined: str) -> FontBuilder:
@@ -130,6 +130,6 @@ def _colour_font(blank: str, outlined: str) -> FontBuilder:
     return builder
 
 
-def test_marks_that_could_scramble_a_picture_are_left_out() -> None:
+def test_invisible_characters_are_removed_except_joiners() -> None:
     assert visible("a\u202eb\u2066c\ufe0f\x1b\u200bd") == "abcd"
     assert visible("می\u200cخواهم") == "می\u200cخواهم"  # the joiners shape their neighbours

@@ -1,4 +1,4 @@
-"""Pictures show the numbers as they are, say which head is which, and cut nothing."""
+"""Pictures show unmodified weights, name every head, and clip nothing."""
 
 import struct
 import subprocess
@@ -19,15 +19,14 @@ from regard.lens.head_statistics import Statistics
 from regard.lens.heads import HeadRow, HeadsTable
 from regard.lens.interventions import ATTENTIONS, Attention
 from regard.lens.lens import Lens
-from regard.lens.plots import pictures
+from regard.lens.plots import draw_head, draw_heads, draw_heads_table, draw_positions
 from regard.lens.plots.canvas import DOTS_PER_INCH, Picture, shorten
-from regard.lens.plots.maps import Caption, Map, draw_map, draw_wall
-from regard.lens.plots.pictures import draw_head, draw_heads, draw_heads_table, draw_positions
+from regard.lens.plots.heatmaps import AttentionMap, draw_grid, draw_single
 from regard.nn import sinusoid
 
 
 def texts(figure: Figure) -> list[str]:
-    return [one.get_text() for one in figure.findobj(Text) if one.get_text()]
+    return [artist.get_text() for artist in figure.findobj(Text) if artist.get_text()]
 
 
 def images(figure: Figure) -> list[Any]:
@@ -35,7 +34,7 @@ def images(figure: Figure) -> list[Any]:
 
 
 def pixels_outside(picture: Picture) -> float:
-    """By how much what is drawn furthest out leaves the sheet."""
+    """How far the drawing extends beyond the canvas."""
     figure = picture.figure
     box = figure.get_tightbbox(figure.canvas.get_renderer())  # type: ignore[attr-defined]
     width, height = figure.get_size_inches()
@@ -47,7 +46,7 @@ def even(n_rows: int, n_columns: int) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_all_heads_are_there_with_name_and_weights(look: Look, attention: Attention) -> None:
+def test_every_head_is_drawn_with_its_title_and_weights(look: Look, attention: Attention) -> None:
     figure = draw_heads(look, attention).figure
     written = texts(figure)
     shown = images(figure)
@@ -63,13 +62,13 @@ def test_all_heads_are_there_with_name_and_weights(look: Look, attention: Attent
     assert look.source.text in written
 
 
-def test_pieces_on_request(look: Look) -> None:
+def test_pieces_can_be_drawn_instead_of_words(look: Look) -> None:
     picture = draw_heads(look, "encoder", "pieces")
     n_pieces = len(look.source.pieces)
     assert images(picture.figure)[0].get_array().shape == (n_pieces, n_pieces)
 
 
-def test_one_head_has_its_numbers(look: Look) -> None:
+def test_single_head_shows_its_weights_as_numbers(look: Look) -> None:
     picture = draw_head(look, Head("cross", 1, 2))
     assert picture.title == "Encoder–decoder · layer 2 · head 3"
     written = texts(picture.figure)
@@ -78,21 +77,21 @@ def test_one_head_has_its_numbers(look: Look) -> None:
             assert f"{weight:.2f}"[1:] in written
 
 
-def test_a_silenced_head_is_called_so(lens: Lens) -> None:
+def test_ablated_head_is_marked_as_off(lens: Lens) -> None:
     off = Head("encoder", 0, 1)
     look = lens.look("one two", interventions=Interventions(heads_off=frozenset([off])))
     assert "layer 1 · head 2 (off)" in texts(draw_heads(look, "encoder").figure)
     assert draw_head(look, off).title.endswith("head 2 (off)")
 
 
-def test_the_future_is_marked_as_hidden_in_the_decoder_only(look: Look) -> None:
-    def layers(attention: Attention) -> int:
+def test_masked_cells_are_grey_in_decoder_self_attention_only(look: Look) -> None:
+    def n_images(attention: Attention) -> int:
         return len(draw_head(look, Head(attention, 0, 0)).figure.axes[0].images)
 
-    assert (layers("encoder"), layers("decoder"), layers("cross")) == (1, 2, 1)
-    hidden = draw_head(look, Head("decoder", 0, 0)).figure.axes[0].images[1].get_array()
-    assert hidden is not None
-    np.testing.assert_array_equal(~np.ma.getmaskarray(hidden), np.triu(np.ones(hidden.shape, dtype=bool), k=1))
+    assert (n_images("encoder"), n_images("decoder"), n_images("cross")) == (1, 2, 1)
+    overlay = draw_head(look, Head("decoder", 0, 0)).figure.axes[0].images[1].get_array()
+    assert overlay is not None
+    np.testing.assert_array_equal(~np.ma.getmaskarray(overlay), np.triu(np.ones(overlay.shape, dtype=bool), k=1))
 
 
 WORD = "Donaudampfschifffahrtsgesellschaft"
@@ -103,84 +102,84 @@ SENTENCES = {
     "a hundred": (["w"] * 100, 1, 2),
     "long words": ([WORD, "a", WORD * 3], 2, 2),
     "Korean": (["그", "동물은", "너무", "피곤해서", "길을", "건너지", "않았다", ".", "</s>"], 2, 4),
-    "from the right": (["لم", "يعبر", "الحيوان", "الشارع"], 1, 3),
+    "right to left": (["لم", "يعبر", "الحيوان", "الشارع"], 1, 3),
     "hostile": (["$\\frac$", "$x$", "\u202e</script>", "\x1b[2J", "🚀"], 1, 1),
 }
 
 
 @pytest.mark.parametrize("name", SENTENCES)
-def test_nothing_is_cut(name: str) -> None:
+def test_nothing_is_clipped(name: str) -> None:
     words, n_layers, n_heads = SENTENCES[name]
     maps = [
-        [Map(f"layer {i + 1} · head {j + 1}", even(len(words), len(words))) for j in range(n_heads)]
+        [AttentionMap(f"layer {i + 1} · head {j + 1}", even(len(words), len(words))) for j in range(n_heads)]
         for i in range(n_layers)
     ]
     sentence = " ".join(words)
-    wall = draw_wall(maps, words, words, Caption("Encoder", (sentence, sentence)))
-    assert pixels_outside(wall) <= 1
-    assert pixels_outside(draw_map(maps[0][0], words, words, (sentence,))) <= 1
+    grid = draw_grid(maps, words, words, "Encoder", (sentence, sentence))
+    assert pixels_outside(grid) <= 1
+    assert pixels_outside(draw_single(maps[0][0], words, words, (sentence,))) <= 1
 
 
-def test_titles_and_labels_do_not_run_into_each_other() -> None:
+def test_titles_and_labels_do_not_overlap() -> None:
     words = ["Hello", "</s>"]
-    maps = [[Map(f"layer {i} · head {j}", even(2, 2)) for j in range(10, 14)] for i in range(10, 12)]
-    figure = draw_wall(maps, words, words, Caption("Encoder")).figure
+    maps = [[AttentionMap(f"layer {i} · head {j}", even(2, 2)) for j in range(10, 14)] for i in range(10, 12)]
+    figure = draw_grid(maps, words, words, "Encoder").figure
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    boxes = [one.get_window_extent(renderer) for one in figure.findobj(Text) if one.get_text()]
+    boxes = [artist.get_window_extent(renderer) for artist in figure.findobj(Text) if artist.get_text()]
     pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
     assert not any(a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 and b.y0 < a.y1 for a, b in pairs)
 
 
-def test_the_files_are_what_they_say(look: Look, tmp_path: Path) -> None:
+def test_files_are_reproducible_png_and_svg(look: Look, tmp_path: Path) -> None:
     picture = draw_head(look, Head("cross", 0, 0))
-    for form in ("png", "svg"):
-        picture.save(tmp_path / f"a.{form}", "png" if form == "png" else "svg")
+    for suffix in ("png", "svg"):
+        picture.save(tmp_path / f"a.{suffix}", "png" if suffix == "png" else "svg")
         again = draw_head(look, Head("cross", 0, 0))
-        again.save(tmp_path / f"b.{form}", "png" if form == "png" else "svg")
-        assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
+        again.save(tmp_path / f"b.{suffix}", "png" if suffix == "png" else "svg")
+        assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
     png = (tmp_path / "a.png").read_bytes()
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     size = picture.figure.get_size_inches() * DOTS_PER_INCH
     assert struct.unpack(">II", png[16:24]) == tuple(int(side) for side in size)
-    at = png.index(b"pHYs") + 4
-    assert struct.unpack(">I", png[at : at + 4])[0] == round(DOTS_PER_INCH / 0.0254)
+    offset = png.index(b"pHYs") + 4
+    assert struct.unpack(">I", png[offset : offset + 4])[0] == round(DOTS_PER_INCH / 0.0254)
     root = ElementTree.fromstring((tmp_path / "a.svg").read_bytes())
     assert root.tag.endswith("svg")
     assert not root.findall(".//{http://www.w3.org/2000/svg}text")  # outlines need no fonts
 
 
-def test_remarks_about_fonts_reach_the_picture(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_font_warnings_reach_the_picture(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.lens.plots import fonts
 
-    only_ours = {fonts.OWN_FONT: fonts._own_font()}
-    monkeypatch.setattr(fonts, "_candidates", lambda: only_ours)
-    (remark,) = draw_map(Map("Encoder", even(1, 1)), ["길"], ["a"]).remarks
-    assert "Korean" in remark
-    assert draw_heads(look, "encoder").remarks == ()
+    default_only = {fonts.DEFAULT_FONT: fonts._default_font()}
+    monkeypatch.setattr(fonts, "_candidates", lambda: default_only)
+    (warning,) = draw_single(AttentionMap("Encoder", even(1, 1)), ["길"], ["a"]).warnings
+    assert "Korean" in warning
+    assert draw_heads(look, "encoder").warnings == ()
 
 
-def test_waves_are_the_papers() -> None:
+def test_positional_encoding_is_drawn_as_heat_map_and_curves() -> None:
     table = sinusoid(100, 64).numpy()
     picture = draw_positions(table, "Positional encoding", "d_model 64")
-    field, _, *waves = picture.figure.axes
-    np.testing.assert_array_equal(field.images[0].get_array(), table)
-    assert len(waves) == 5
-    np.testing.assert_array_equal(waves[0].lines[1].get_ydata(), table[:, 0])
+    heat_map, _, *curves = picture.figure.axes
+    np.testing.assert_array_equal(heat_map.images[0].get_array(), table)
+    assert len(curves) == 5
+    np.testing.assert_array_equal(curves[0].lines[1].get_ydata(), table[:, 0])
     assert pixels_outside(picture) <= 1
 
 
-def test_what_each_head_is_worth() -> None:
+def test_head_importance_shows_accuracy_drop_and_main_direction() -> None:
     heads = [Head(attention, 0, head) for attention in ATTENTIONS for head in range(2)]
-    looks = Statistics(*(np.float32(x) for x in (1.5, 2.0, 0.8, 0.1, 0.05, 0.05)))  # type: ignore[arg-type]
-    rows = [HeadRow(head, looks, 0.123 if head == heads[0] else -0.0001, 0.5, None) for head in heads]
+    statistics = Statistics(*(np.float32(x) for x in (1.5, 2.0, 0.8, 0.1, 0.05, 0.05)))  # type: ignore[arg-type]
+    rows = [HeadRow(head, statistics, 0.123 if head == heads[0] else -0.0001, 0.5, None) for head in heads]
     picture = draw_heads_table(HeadsTable(10, 0, 0.987, 0.4, None, tuple(rows)), "runs/x")
     written = texts(picture.figure)
     assert written.count("−12.3%") == 1
     assert written.count("0.0%") == 5
     assert written.count("previous 80%") == 6
     assert any("98.7%" in text and "runs/x" in text for text in written)
-    assert any("same place of the source" in text.replace("\n", " ") for text in written)
-    assert not any("…" in text for text in written)  # the legend fits even over two heads
+    assert "source word at the same position" in " ".join(written)  # the note may be wrapped
+    assert not any("…" in text for text in written)  # the notes are complete even above two heads
     assert pixels_outside(picture) <= 1
 
 
@@ -190,21 +189,21 @@ def test_long_words_are_shortened() -> None:
     assert shorten("동물은너무피곤해서", 8) == "동물은…"
 
 
-def test_without_matplotlib_it_says_what_to_install(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_or_old_matplotlib_is_an_error_with_a_hint(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(pictures, "version", absent)
+    monkeypatch.setattr("regard.lens.plots.version", absent)
     with pytest.raises(UserError, match=r"pip install 'regard\[plot\]'"):
         draw_heads(look, "encoder")
-    monkeypatch.setattr(pictures, "version", lambda _: "3.10.8")
+    monkeypatch.setattr("regard.lens.plots.version", lambda _: "3.10.8")
     with pytest.raises(UserError, match=r"3\.10\.8 is too old"):
         draw_positions(np.zeros((2, 2)), "")
 
 
-def test_no_window_system_and_no_global_state() -> None:
+def test_drawing_does_not_import_pyplot() -> None:
     program = (
-        "import sys, numpy as np\nfrom regard.lens.plots.maps import Map, draw_map\n"
-        "draw_map(Map('a', np.ones((1, 1))), ['a'], ['b'])\nassert 'matplotlib.pyplot' not in sys.modules"
+        "import sys, numpy as np\nfrom regard.lens.plots.heatmaps import AttentionMap, draw_single\n"
+        "draw_single(AttentionMap('a', np.ones((1, 1))), ['a'], ['b'])\nassert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

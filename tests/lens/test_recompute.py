@@ -1,7 +1,7 @@
-"""Everything in a trace is what the model computed: from the trace and the weights alone, all of it follows again.
+"""Every value in a trace follows from the values one step earlier and the weights.
 
-The paper's formulas are written out here once more, in plain tensor operations, and each number of the trace is derived
-from those one step before it. "base" and "big" have their widths and heads, but 2 + 2 and 1 + 1 layers.
+The paper's formulas are repeated here in plain tensor operations. "base" and "big" have their widths and heads, but
+2 + 2 and 1 + 1 layers.
 
 B batch, H heads, T queries, S keys, D d_model, K d_k
 """
@@ -22,7 +22,7 @@ FEWER_LAYERS = {"base": 2, "big": 1}
 
 @torch.no_grad()
 def traced(config: TransformerConfig) -> tuple[Transformer, Trace]:
-    """A random model and its trace of one pair, computed in float32; both then in float64, to be checked exactly."""
+    """A random model and its trace of one pair, computed in float32 and converted to float64 for exact checks."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         model = Transformer(config, N_SYMBOLS, N_SYMBOLS).eval()
@@ -38,55 +38,55 @@ def traced(config: TransformerConfig) -> tuple[Transformer, Trace]:
     return model.double(), exact
 
 
-def normal(x: Tensor, norm: nn.Module) -> Tensor:
-    """Layer normalisation; nothing where a stack does not end with one."""
+def layer_norm(x: Tensor, norm: nn.Module) -> Tensor:
+    """Layer normalisation; the identity where a stack has none at its end."""
     if isinstance(norm, nn.Identity):
         return x
     centred = x - x.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight + norm.bias
 
 
-def heads_of(x: Tensor, attention: MultiHeadAttention, part: int) -> Tensor:
-    """W_Q, W_K or W_V of x (B, T, D), head by head: (B, H, T, K)."""
+def project_heads(x: Tensor, attention: MultiHeadAttention, part: int) -> Tensor:
+    """W_Q, W_K or W_V applied to x (B, T, D), head by head: (B, H, T, K)."""
     d_model, d_k = attention.d_model, attention.d_k
-    found = []
+    heads = []
     for head in range(attention.n_heads):
         rows = slice(part * d_model + head * d_k, part * d_model + (head + 1) * d_k)
-        found.append(x @ attention.qkv.weight[rows].t() + attention.qkv.bias[rows])
-    return torch.stack(found, 1)
+        heads.append(x @ attention.qkv.weight[rows].t() + attention.qkv.bias[rows])
+    return torch.stack(heads, 1)
 
 
-def check_attention(seen: Trace, attention: MultiHeadAttention, x: Tensor, memory: Tensor, kind: str) -> None:
-    """From what enters the sub-layer to what it adds."""
-    for name, part, given in (("q", 0, x), ("k", 1, memory), ("v", 2, memory)):
-        close(seen[name], heads_of(given, attention, part))
-    q, k, v = seen["q"], seen["k"], seen["v"]
+def check_attention(trace: Trace, attention: MultiHeadAttention, x: Tensor, memory: Tensor, kind: str) -> None:
+    """From the input of the sub-layer to what it adds."""
+    for name, part, inputs in (("q", 0, x), ("k", 1, memory), ("v", 2, memory)):
+        close(trace[name], project_heads(inputs, attention, part))
+    q, k, v = trace["q"], trace["k"], trace["v"]
     if kind == "additive":
-        raw = torch.einsum("bhtsk,hk->bhts", torch.tanh(q[:, :, :, None] + k[:, :, None]), attention.energy)
+        scores = torch.einsum("bhtsk,hk->bhts", torch.tanh(q[:, :, :, None] + k[:, :, None]), attention.energy)
     else:
-        raw = torch.einsum("bhtk,bhsk->bhts", q, k)
-    close(seen["scores"], raw)
-    close(seen["scaled"], seen["scores"] / attention.d_k**0.5 if kind == "scaled_dot_product" else seen["scores"])
-    powers = seen["scaled"].exp()
-    if "visible" in seen:
-        powers = powers * seen["visible"]
-    close(seen["weights"], powers / powers.sum(-1, keepdim=True))
-    close(seen["heads"], torch.einsum("bhts,bhsk->bhtk", seen["weights"], v))
+        scores = torch.einsum("bhtk,bhsk->bhts", q, k)
+    close(trace["scores"], scores)
+    close(trace["scaled"], trace["scores"] / attention.d_k**0.5 if kind == "scaled_dot_product" else trace["scores"])
+    powers = trace["scaled"].exp()
+    if "visible" in trace:
+        powers = powers * trace["visible"]
+    close(trace["weights"], powers / powers.sum(-1, keepdim=True))
+    close(trace["heads"], torch.einsum("bhts,bhsk->bhtk", trace["weights"], v))
     mixed = sum(
-        seen["heads"][:, head] @ attention.out.weight[:, head * attention.d_k : (head + 1) * attention.d_k].t()
+        trace["heads"][:, head] @ attention.out.weight[:, head * attention.d_k : (head + 1) * attention.d_k].t()
         for head in range(attention.n_heads)
     )
-    close(seen["added"], mixed + attention.out.bias)
+    close(trace["added"], mixed + attention.out.bias)
 
 
-def close(found: Tensor, expected: Tensor) -> None:
-    """To 1e-6 of the largest value, or of 1: as near as float32 comes."""
-    assert found.shape == expected.shape
-    error = (found - expected).abs().max() / expected.abs().max().clamp(min=1)
+def close(actual: Tensor, expected: Tensor) -> None:
+    """Within 1e-6 of the largest value, or of 1: the precision of float32."""
+    assert actual.shape == expected.shape
+    error = (actual - expected).abs().max() / expected.abs().max().clamp(min=1)
     assert error < 1e-6, f"off by {error:.1e}"
 
 
-def check_feed_forward(seen: Trace, module: Any, x: Tensor) -> None:
+def check_feed_forward(trace: Trace, module: Any, x: Tensor) -> None:
     inner = x @ module.inner.weight.t() + module.inner.bias
     if module.activation == "relu":
         hidden = inner.clamp(min=0)
@@ -95,8 +95,8 @@ def check_feed_forward(seen: Trace, module: Any, x: Tensor) -> None:
     else:
         gate, value = inner.chunk(2, -1)
         hidden = gate * torch.sigmoid(gate) * value
-    close(seen["hidden"], hidden)
-    close(seen["added"], seen["hidden"] @ module.outer.weight.t() + module.outer.bias)
+    close(trace["hidden"], hidden)
+    close(trace["added"], trace["hidden"] @ module.outer.weight.t() + module.outer.bias)
 
 
 @torch.no_grad()
@@ -104,29 +104,29 @@ def check_all(model: Transformer, trace: Trace) -> None:
     config = model.config
     for side in ("source", "target"):
         close(trace[f"{side}.sum"], trace[f"{side}.embedding"] + trace[f"{side}.position"])
-    z = normal(trace[f"encoder.{config.n_encoder_layers - 1}.feed_forward.after"], model.encoder_norm)
+    z = layer_norm(trace[f"encoder.{config.n_encoder_layers - 1}.feed_forward.after"], model.encoder_norm)
     for stack, x in (("encoder", trace["source.sum"]), ("decoder", trace["target.sum"])):
         names = ("self", "feed_forward") if stack == "encoder" else ("self", "cross", "feed_forward")
         for i, layer in enumerate(getattr(model, stack)):
             for name, residual in zip(names, layer.residuals, strict=True):
-                seen = trace.at(f"{stack}.{i}.{name}")
-                assert torch.equal(seen["before"], x)
-                entering = x if config.norm == "post" else normal(x, residual.norm)
+                sublayer = trace.at(f"{stack}.{i}.{name}")
+                assert torch.equal(sublayer["before"], x)
+                inputs = x if config.norm == "post" else layer_norm(x, residual.norm)
                 if name == "feed_forward":
-                    check_feed_forward(seen, layer.feed_forward, entering)
+                    check_feed_forward(sublayer, layer.feed_forward, inputs)
                 else:
-                    memory = z if name == "cross" else entering
-                    check_attention(seen, getattr(layer, f"{name}_attention"), entering, memory, config.attention)
-                total = x + seen["added"]
-                close(seen["after"], normal(total, residual.norm) if config.norm == "post" else total)
-                x = seen["after"]
-        end = normal(x, model.encoder_norm if stack == "encoder" else model.decoder_norm)
+                    memory = z if name == "cross" else inputs
+                    check_attention(sublayer, getattr(layer, f"{name}_attention"), inputs, memory, config.attention)
+                total = x + sublayer["added"]
+                close(sublayer["after"], layer_norm(total, residual.norm) if config.norm == "post" else total)
+                x = sublayer["after"]
+        end = layer_norm(x, model.encoder_norm if stack == "encoder" else model.decoder_norm)
     close(trace["logits"], end @ model.output_weight.t())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("preset", PRESETS)
-def test_the_trace_of_every_preset_and_attention_gives_the_same_outputs_and_logits(preset: str, kind: str) -> None:
+def test_trace_of_every_preset_and_attention_can_be_recomputed(preset: str, kind: str) -> None:
     changes: dict[str, Any] = {"attention": kind}
     if preset in FEWER_LAYERS:
         changes |= dict.fromkeys(("n_encoder_layers", "n_decoder_layers"), FEWER_LAYERS[preset])
@@ -146,5 +146,5 @@ def test_the_trace_of_every_preset_and_attention_gives_the_same_outputs_and_logi
     ids=str,
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_trace_of_every_other_choice_does_so_too(changes: dict[str, Any], kind: str) -> None:
+def test_trace_of_every_other_option_can_be_recomputed(changes: dict[str, Any], kind: str) -> None:
     check_all(*traced(PRESETS["tiny"].model_copy(update=changes | {"attention": kind})))

@@ -1,6 +1,6 @@
-"""Looking inside: text → trace → maps, pictures, page data.
+"""Looks inside a model: text → trace → attention weights, pictures, JSON and HTML.
 
-Names are resolved when first used: `interventions`, drawing and the page's files need no torch.
+Names are imported on first use, because interventions, plots and HTML need no torch.
 """
 
 from importlib import import_module
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regard.lens.interventions import Interventions as Interventions
     from regard.lens.lens import Lens as Lens
     from regard.lens.look import Look as Look
-    from regard.lens.words import Side as Side
+    from regard.lens.words import TokenizedText as TokenizedText
 
 _HOME = {
     "BeamTree": "beam_tree",
@@ -24,7 +24,7 @@ _HOME = {
     "Interventions": "interventions",
     "Lens": "lens",
     "Look": "look",
-    "Side": "words",
+    "TokenizedText": "words",
 }
 
 __all__ = sorted(_HOME)

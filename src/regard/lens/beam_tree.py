@@ -1,4 +1,4 @@
-"""The beam's tree: every continuation that the search looked at, what it kept, and the path that won."""
+"""The tree of a beam search: every continuation considered, those kept, and the best path."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from regard.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Node:
-    """One symbol behind a beginning."""
+    """One token after a prefix."""
 
     id: int
     parent: int | None
     step: int
     text: str
-    log_prob: float  # of this symbol alone
-    total: float  # of the whole beginning
-    score: float | None  # what finished ones are ranked by
-    kept: bool  # among the beam's beginnings, or finished
+    log_prob: float  # of this token alone
+    total: float  # of the prefix and this token
+    score: float | None  # by which finished hypotheses are ranked
+    kept: bool  # in the beam, or finished
     finished: bool
-    best: bool  # part of the translation that won
+    best: bool  # part of the best hypothesis
 
 
 @dataclass(frozen=True)
 class BeamTree:
-    """A search, as it grew. A parent stands before its children."""
+    """The tree of one search. Parents come before their children."""
 
     width: int
     nodes: tuple[Node, ...]
@@ -39,51 +39,51 @@ class BeamTree:
         return {"width": self.width, "nodes": [vars(node) for node in self.nodes]}
 
 
-def tree_of(
+def build_tree(
     beam_steps: Sequence[BeamStep], best: Hypothesis, tokenizer: Tokenizer, options: DecodingOptions
 ) -> BeamTree:
     """The tree of a search for one sentence."""
     nodes = [Node(0, None, 0, tokenizer.piece(tokenizer.bos_id), 0.0, 0.0, None, True, False, False)]
-    children: dict[tuple[int, int], int] = {}  # (node, symbol) → node
-    hypotheses = [0]  # the nodes that a step continues
-    for step, grown in enumerate(beam_steps, start=1):
-        new, over, live = grown.candidates, grown.finished[0].tolist(), grown.live[0].tolist()
+    children: dict[tuple[int, int], int] = {}  # (node, token) → node
+    hypotheses = [0]  # the nodes that the next step continues
+    for step, beam in enumerate(beam_steps, start=1):
+        new, is_finished, live = beam.candidates, beam.finished[0].tolist(), beam.live[0].tolist()
         columns = (column[0].tolist() for column in (new.totals, new.log_probs, new.origins, new.tokens))
         node_of: dict[int, int] = {}
-        for place, (total, log_prob, origin, symbol) in enumerate(zip(*columns, strict=True)):
+        for rank, (total, log_prob, origin, token) in enumerate(zip(*columns, strict=True)):
             if not isfinite(total):
-                continue  # fewer continuations than the beam has room for
-            parent, finished = hypotheses[origin], place < len(over) and over[place]
-            node_of[place] = children[parent, symbol] = len(nodes)
+                continue  # fewer continuations than the width of the beam
+            parent, finished = hypotheses[origin], rank < len(is_finished) and is_finished[rank]
+            node_of[rank] = children[parent, token] = len(nodes)
             nodes.append(
                 Node(
                     id=len(nodes),
                     parent=parent,
                     step=step,
-                    text=tokenizer.piece(symbol),
+                    text=tokenizer.piece(token),
                     log_prob=log_prob,
                     total=total,
                     score=total / gnmt(step, options.length_penalty) if finished else None,
-                    kept=finished or (place in live and symbol != tokenizer.eos_id),
+                    kept=finished or (rank in live and token != tokenizer.eos_id),
                     finished=finished,
                     best=False,
                 )
             )
-        hypotheses = [node_of.get(place, 0) for place in live]  # one without a node is −∞, and has no children
+        hypotheses = [node_of.get(rank, 0) for rank in live]  # without a node: a total of −∞, so no children
     for node in _path(best, children, tokenizer.eos_id):
         nodes[node] = replace(nodes[node], best=True)
     return BeamTree(options.beam, tuple(nodes))
 
 
 def _path(best: Hypothesis, children: Mapping[tuple[int, int], int], end_id: int) -> Iterator[int]:
-    """The nodes of a translation, from its first symbol to its last."""
+    """The nodes of a hypothesis, from its first token to its last."""
     node = 0
-    for symbol in output_ids(best, end_id):
-        node = children[node, symbol]
+    for token in output_ids(best, end_id):
+        node = children[node, token]
         yield node
 
 
-def output_ids(found: Hypothesis, end_id: int) -> list[int]:
-    """The symbols of a translation, the end among them where it was reached."""
-    ended = len(found.log_probs) > len(found.ids)
-    return [*found.ids, end_id] if ended else list(found.ids)
+def output_ids(hypothesis: Hypothesis, end_id: int) -> list[int]:
+    """The tokens of a hypothesis, with the end token if it was reached."""
+    ended = len(hypothesis.log_probs) > len(hypothesis.ids)
+    return [*hypothesis.ids, end_id] if ended else list(hypothesis.ids)

@@ -1,4 +1,4 @@
-"""A translation before and after the model was altered."""
+"""A translation before and after an intervention."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from dataclasses import dataclass
 from math import exp
 from typing import Any
 
-from regard.lens.words import Side
+from regard.lens.words import TokenizedText
 
 
 @dataclass(frozen=True)
-class Version:
-    """A translation with the probability of each of its words: the product of its pieces'."""
+class ScoredTranslation:
+    """A translation with the probability of each word, the product of the probabilities of its sub-words."""
 
     text: str
-    log_probability: float  # of all symbols, the end among them
+    log_probability: float  # of all tokens, including the end token
     words: tuple[tuple[str, float], ...]
+
+    @classmethod
+    def of(cls, outputs: TokenizedText, log_probs: Sequence[float]) -> ScoredTranslation:
+        """Special tokens count in the sum, but are not listed as words."""
+        words = tuple(
+            (word.text, exp(sum(log_probs[i] for i in word.pieces))) for word in outputs.words if not word.special
+        )
+        return cls(outputs.text, sum(log_probs), words)
 
     def to_dict(self) -> dict[str, Any]:
         words = [{"text": text, "probability": probability} for text, probability in self.words]
@@ -25,26 +33,18 @@ class Version:
 
 @dataclass(frozen=True)
 class Change:
-    """What an intervention does to one sentence.
+    """The effect of an intervention on one sentence.
 
-    `before` and `after` have the probabilities with which their symbols were chosen; `of_before` is the old translation
-    under the altered model, read in one pass as in training. Only with the mask lifted are these two different things:
-    in one pass every symbol also sees those behind it, and while translating there is nothing behind.
+    `before` and `after` have the probabilities from their own searches; `of_before` is the old translation scored by
+    the changed model in one pass, as in training. One pass gives the same probabilities as a search, except without
+    the mask: in one pass each token also sees later ones, which do not exist yet during a search.
     """
 
-    before: Version
-    after: Version
-    of_before: Version
+    before: ScoredTranslation
+    after: ScoredTranslation
+    of_before: ScoredTranslation
 
     def to_dict(self) -> dict[str, Any]:
         of_before = self.of_before.to_dict()
-        del of_before["text"]  # before's
+        del of_before["text"]  # the same as before's
         return {"before": self.before.to_dict(), "after": self.after.to_dict(), "of_before": of_before}
-
-
-def version_of(outputs: Side, log_probs: Sequence[float]) -> Version:
-    """A translation's words with their probabilities; special symbols count only in the sum."""
-    words = tuple(
-        (word.text, exp(sum(log_probs[i] for i in word.pieces))) for word in outputs.words if not word.special
-    )
-    return Version(outputs.text, sum(log_probs), words)

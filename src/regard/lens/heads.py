@@ -1,4 +1,4 @@
-"""All heads over a corpus: where each looks, and how much worse the model is without it.
+"""All heads over a corpus: where each attends, and how much worse the model is without it.
 
 B batch, T target, D d_model
 """
@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from regard.artifact import LoadedModel
-from regard.lens.head_ablation import Correctness, Reading
-from regard.lens.head_statistics import Statistics, Sum, sum_up
+from regard.lens.head_ablation import TokenScores, TracedBatch
+from regard.lens.head_statistics import Statistics, StatisticsSum, sum_statistics
 from regard.lens.interventions import ATTENTIONS, Attention, Head, all_heads
-from regard.lens.look import place
+from regard.lens.look import trace_path
 from regard.lens.pairs import Pairs
-from regard.lens.words import Side, side_of
+from regard.lens.words import TokenizedText
 from regard.text.tokenizer import Tokenizer
 
 FORMAT = "regard-heads/1"
@@ -27,7 +27,7 @@ Progress = Callable[[int, int], None]  # done, total
 
 @dataclass(frozen=True)
 class HeadRow:
-    """What was measured of one head; None where it was not asked for."""
+    """The measurements of one head; None where not requested."""
 
     head: Head
     statistics: Statistics
@@ -47,11 +47,11 @@ class HeadRow:
 
 @dataclass(frozen=True)
 class HeadsTable:
-    """Every head of a model over a corpus, and the model as it is."""
+    """Every head of a model over a corpus, and the scores of the unchanged model."""
 
     n_sentences: int
-    n_left_out: int  # of those that were given: blank, or too long
-    accuracy: float  # of the next symbol, when all before it are the reference's
+    n_left_out: int  # blank or too long pairs
+    accuracy: float  # of the next token, given the reference's earlier tokens
     loss: float  # −log p of it, in nats
     bleu: float | None  # of greedy translations
     heads: tuple[HeadRow, ...]
@@ -68,16 +68,16 @@ class HeadsTable:
 
 
 @dataclass
-class _Tally:
-    """What adds up over batches, of the whole model or of it without one head."""
+class _Totals:
+    """Sums over batches, for the whole model or for it without one head."""
 
-    correctness: Correctness = field(default_factory=Correctness)
-    translations: dict[int, str] = field(default_factory=dict)  # by the pair's number
+    scores: TokenScores = field(default_factory=TokenScores)
+    translations: dict[int, str] = field(default_factory=dict)  # by the index of the pair
 
     def bleu(self, references: Sequence[str]) -> float | None:
         if not self.translations:
             return None
-        from sacrebleu import corpus_bleu  # takes a moment to load, and few ask
+        from sacrebleu import corpus_bleu  # slow to import and rarely needed
 
         return float(corpus_bleu([self.translations[i] for i in range(len(references))], [references]).score)
 
@@ -86,53 +86,55 @@ class _Tally:
 def measure_heads(
     loaded: LoadedModel, pairs: Pairs, *, without: bool, bleu: bool, progress: Progress | None
 ) -> HeadsTable:
-    """Each batch is read once as it is, and then, where that is asked for, without each head."""
+    """Runs each batch through the whole model and then, if requested, without each head in turn."""
     tokenizers, heads = loaded.tokenizers, all_heads(loaded.config)
-    sums: dict[tuple[Attention, int], Sum] = {}
-    tallies: dict[Head | None, _Tally] = {head: _Tally() for head in (None, *heads)}
-    asked = tallies if without or bleu else [None]
+    sums: dict[tuple[Attention, int], StatisticsSum] = {}
+    totals: dict[Head | None, _Totals] = {head: _Totals() for head in (None, *heads)}
+    to_ablate = totals if without or bleu else [None]  # None: the whole model
     batches = pairs.batches(loaded.model.pad_id)
     for number, batch in enumerate(batches):
-        reading = Reading.of(loaded.model, batch)
-        for found, more in _statistics(reading, tokenizers.source, tokenizers.target).items():
-            sums[found] = sums[found].plus(more) if found in sums else more
-        for done, head in enumerate(asked, start=1):
-            _read(reading, head, tallies[head], tokenizers.target, score=without or head is None, translate=bleu)
+        traced = TracedBatch.of(loaded.model, batch)
+        for key, statistics in _statistics(traced, tokenizers.source, tokenizers.target).items():
+            sums[key] = sums[key].plus(statistics) if key in sums else statistics
+        for n_done, head in enumerate(to_ablate, start=1):
+            _measure(traced, head, totals[head], tokenizers.target, score=without or head is None, translate=bleu)
             if progress is not None:
-                progress(number * len(asked) + done, len(batches) * len(asked))
-    return _table(pairs, heads, sums, tallies)
+                progress(number * len(to_ablate) + n_done, len(batches) * len(to_ablate))
+    return _table(pairs, heads, sums, totals)
 
 
-def _read(
-    reading: Reading, head: Head | None, tally: _Tally, tokenizer: Tokenizer, *, score: bool, translate: bool
+def _measure(
+    traced: TracedBatch, head: Head | None, totals: _Totals, tokenizer: Tokenizer, *, score: bool, translate: bool
 ) -> None:
-    """One batch, without a head or with all."""
+    """Adds one batch to `totals`, without a head, or with all if it is None."""
     if score:
-        hidden = reading.hidden if head is None else reading.without(head)
-        tally.correctness = tally.correctness.plus(reading.correctness(hidden))
+        hidden = traced.hidden if head is None else traced.without(head)
+        totals.scores = totals.scores.plus(traced.scores(hidden))
     if translate:
-        found = reading.translate(begin_id=tokenizer.bos_id, end_id=tokenizer.eos_id, without=head)
-        for number, one in zip(reading.batch.indices.tolist(), found, strict=True):
-            tally.translations[number] = tokenizer.decode(one.ids)
+        hypotheses = traced.translate(begin_id=tokenizer.bos_id, end_id=tokenizer.eos_id, without=head)
+        for index, hypothesis in zip(traced.batch.indices.tolist(), hypotheses, strict=True):
+            totals.translations[index] = tokenizer.decode(hypothesis.ids)
 
 
-def _statistics(reading: Reading, source: Tokenizer, target: Tokenizer) -> dict[tuple[Attention, int], Sum]:
-    """Of every attention of the model over one batch."""
-    batch, pad_id = reading.batch, reading.model.pad_id
+def _statistics(
+    traced: TracedBatch, source: Tokenizer, target: Tokenizer
+) -> dict[tuple[Attention, int], StatisticsSum]:
+    """The statistics of every attention of the model over one batch."""
+    batch, pad_id = traced.batch, traced.model.pad_id
 
-    def sides(tokenizer: Tokenizer, ids: torch.Tensor) -> list[Side]:
-        return [side_of(tokenizer, [one for one in row if one != pad_id]) for row in ids.tolist()]
+    def texts(tokenizer: Tokenizer, ids: torch.Tensor) -> list[TokenizedText]:
+        return [TokenizedText.of(tokenizer, [token for token in row if token != pad_id]) for row in ids.tolist()]
 
-    sources, inputs, outputs = sides(source, batch.src), sides(target, batch.tgt_in), sides(target, batch.tgt_out)
-    ends, begins = batch.src == source.eos_id, batch.tgt_in == target.bos_id
-    looks = {
-        "encoder": (sources, sources, ends),
-        "decoder": (inputs, inputs, begins),
-        "cross": (outputs, sources, ends),
+    sources, inputs, outputs = texts(source, batch.src), texts(target, batch.tgt_in), texts(target, batch.tgt_out)
+    is_end, is_begin = batch.src == source.eos_id, batch.tgt_in == target.bos_id
+    sides = {
+        "encoder": (sources, sources, is_end),
+        "decoder": (inputs, inputs, is_begin),
+        "cross": (outputs, sources, is_end),
     }
-    config = reading.model.config
+    config = traced.model.config
     return {
-        (attention, layer): sum_up(reading.trace[f"{place(attention, layer)}.weights"], *looks[attention])
+        (attention, layer): sum_statistics(traced.trace[f"{trace_path(attention, layer)}.weights"], *sides[attention])
         for attention in ATTENTIONS
         for layer in range(config.n_encoder_layers if attention == "encoder" else config.n_decoder_layers)
     }
@@ -141,29 +143,29 @@ def _statistics(reading: Reading, source: Tokenizer, target: Tokenizer) -> dict[
 def _table(
     pairs: Pairs,
     heads: Sequence[Head],
-    sums: dict[tuple[Attention, int], Sum],
-    tallies: dict[Head | None, _Tally],
+    sums: dict[tuple[Attention, int], StatisticsSum],
+    totals: dict[Head | None, _Totals],
 ) -> HeadsTable:
-    whole = tallies[None]
-    bleu = whole.bleu(pairs.references)
-    means = {found: one.mean() for found, one in sums.items()}
+    baseline = totals[None]
+    bleu = baseline.bleu(pairs.references)
+    means = {key: statistics.mean() for key, statistics in sums.items()}
 
     def row(head: Head) -> HeadRow:
-        mean, tally = means[head.attention, head.layer], tallies[head]
-        scored, worse = tally.correctness.n_symbols > 0, tally.bleu(pairs.references)
+        mean, ablated = means[head.attention, head.layer], totals[head]
+        scored, ablated_bleu = ablated.scores.n_tokens > 0, ablated.bleu(pairs.references)
         return HeadRow(
             head,
             Statistics(*(values[head.head] for values in mean)),
-            accuracy_drop=whole.correctness.accuracy - tally.correctness.accuracy if scored else None,
-            loss_rise=tally.correctness.loss - whole.correctness.loss if scored else None,
-            bleu_drop=None if bleu is None or worse is None else bleu - worse,
+            accuracy_drop=baseline.scores.accuracy - ablated.scores.accuracy if scored else None,
+            loss_rise=ablated.scores.loss - baseline.scores.loss if scored else None,
+            bleu_drop=None if bleu is None or ablated_bleu is None else bleu - ablated_bleu,
         )
 
     return HeadsTable(
         len(pairs),
         pairs.n_left_out,
-        whole.correctness.accuracy,
-        whole.correctness.loss,
+        baseline.scores.accuracy,
+        baseline.scores.loss,
         bleu,
         tuple(row(head) for head in heads),
     )

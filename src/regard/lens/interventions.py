@@ -1,4 +1,4 @@
-"""What can be changed in a model to see what it is good for. Plain values: no torch here."""
+"""Interventions on a model: what can be ablated or changed. Plain values, without torch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ Attention = Literal["encoder", "decoder", "cross"]
 Positions = Literal["normal", "shuffled", "none"]
 
 ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
+ATTENTION_NAMES: dict[Attention, str] = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Encoder–decoder"}
 
 
 class Head(NamedTuple):
-    """One head: of the encoder's self-attention, the decoder's own, or the decoder's over the source."""
+    """One head of the encoder's self-attention, the decoder's self-attention, or the encoder–decoder attention."""
 
     attention: Attention
     layer: int
@@ -26,18 +27,23 @@ class Head(NamedTuple):
     def __str__(self) -> str:
         return f"{self.attention}.{self.layer}.{self.head}"
 
+    @property
+    def title(self) -> str:
+        """For display, counted from 1: "Encoder · layer 2 · head 3"."""
+        return f"{ATTENTION_NAMES[self.attention]} · layer {self.layer + 1} · head {self.head + 1}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Interventions:
-    """What is done to a model; the defaults do nothing."""
+    """What to change in a model; the defaults change nothing."""
 
-    heads_off: frozenset[Head] = frozenset()  # these bring back zeros
+    heads_off: frozenset[Head] = frozenset()  # their outputs become zeros
     scale: bool = True  # False: q · k without ÷ √d_k
-    mask: bool = True  # False: the decoder's own attention sees the future
+    mask: bool = True  # False: the decoder's self-attention also sees later positions
     positions: Positions = "normal"
 
     def __bool__(self) -> bool:
-        """Whether anything is changed at all."""
+        """Whether anything is changed."""
         return self != UNCHANGED
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,7 +60,7 @@ UNCHANGED = Interventions()
 
 
 def all_heads(config: TransformerConfig) -> list[Head]:
-    """Every head of a model: the encoder's, the decoder's own, those over the source."""
+    """Every head of a model: encoder, decoder, encoder–decoder."""
     layers = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers, "cross": config.n_decoder_layers}
     return [
         Head(attention, layer, head)
@@ -65,7 +71,7 @@ def all_heads(config: TransformerConfig) -> list[Head]:
 
 
 def check_interventions(interventions: Interventions, config: TransformerConfig) -> None:
-    """Refuse what the model does not have, and settings that nobody knows."""
+    """Raise UserError for heads that the model does not have and for unknown settings."""
     if missing := interventions.heads_off.difference(all_heads(config)):
         sizes = f"{config.n_encoder_layers} + {config.n_decoder_layers} layers of {config.n_heads} heads"
         raise UserError(
@@ -73,10 +79,10 @@ def check_interventions(interventions: Interventions, config: TransformerConfig)
         )
     if not interventions.scale and config.attention != "scaled_dot_product":
         raise UserError(
-            f"this model's attention ({config.attention}) has no scale to leave out",
+            f"this model's attention ({config.attention}) has no scale to remove",
             hint="only scaled_dot_product divides by √d_k",
         )
     if interventions.positions not in get_args(Positions):
         raise UserError(
-            f"positions can not be {interventions.positions!r}", hint=f"one of {', '.join(get_args(Positions))}"
+            f"positions cannot be {interventions.positions!r}", hint=f"use one of {', '.join(get_args(Positions))}"
         )

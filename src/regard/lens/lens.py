@@ -1,4 +1,4 @@
-"""The way in: a trained model, and what one can ask about its inside."""
+"""Lens: looks inside a trained model."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from regard.decoding.beam import BeamStep
 from regard.durable import read_regular_file
 from regard.engines.alignment_head import alignment_head
 from regard.errors import ArtifactError, UserError
-from regard.lens.ablate import altered
-from regard.lens.beam_tree import output_ids, tree_of
-from regard.lens.before_after import Change, Version, version_of
+from regard.lens.ablate import ablate
+from regard.lens.beam_tree import build_tree, output_ids
+from regard.lens.before_after import Change, ScoredTranslation
 from regard.lens.heads import HeadsTable, Progress, measure_heads
 from regard.lens.interventions import UNCHANGED, Interventions, check_interventions
-from regard.lens.look import Look, Model, Target, steps_of
+from regard.lens.look import Look, ModelDescription, Target, output_steps
 from regard.lens.pairs import Pairs
-from regard.lens.search import find
-from regard.lens.words import side_of
+from regard.lens.search import search
+from regard.lens.words import TokenizedText
 from regard.models.transformer import Transformer
 from regard.nn import Trace
 from regard.text import Tokenizer, normalise
@@ -34,12 +34,12 @@ _MAX_RECIPE_BYTES = 1_000_000
 
 
 class Lens:
-    """A loaded model to look into. Thread-safe: nothing in it changes."""
+    """A loaded model to inspect. Thread-safe, because it is never modified."""
 
     def __init__(self, loaded: LoadedModel, name: str = "model", label_smoothing: float | None = None) -> None:
         self.loaded = loaded
         self._model = loaded.model.eval()
-        self._about = Model(
+        self._description = ModelDescription(
             name=name,
             config=loaded.config,
             n_parameters=loaded.model.n_parameters,
@@ -51,10 +51,10 @@ class Lens:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The model of a run, or of a model directory."""
+        """Load the model of a run, or a model directory."""
         loaded = load_model(path)
-        whole = Path(path).resolve()
-        run = whole.parent if whole.name == "model" else whole
+        resolved = Path(path).resolve()
+        run = resolved.parent if resolved.name == "model" else resolved
         return cls(loaded, run.name, _label_smoothing(run / "recipe.toml"))
 
     @torch.inference_mode()
@@ -67,32 +67,34 @@ class Lens:
         beam: int = 4,
         target: str | None = None,
     ) -> Look:
-        """Translate one sentence, or take the given translation, and keep every number on the way.
+        """Translate one sentence, or use the given translation, and record every intermediate value.
 
-        `target` is the language, where the model has several.
+        `target` is the target language, if the model has several.
         """
         ids = self._source_ids(text, target)
         given = None if translation is None else self._target_ids(translation)
         check_interventions(interventions, self.loaded.config)
-        changed = altered(self._model, interventions, len(ids) + 1)
+        model = ablate(self._model, interventions, len(ids) + 1)
         beam_steps: list[BeamStep] = []
-        found = self._find(changed, ids, beam, interventions, beam_steps) if given is None else None
-        outputs = output_ids(found, self._end_id) if found is not None else [*(given or []), self._end_id]
+        hypothesis = self._search(model, ids, beam, interventions, beam_steps) if given is None else None
+        outputs = output_ids(hypothesis, self._end_id) if hypothesis is not None else [*(given or []), self._end_id]
         src, tgt_in = torch.tensor([[*ids, self._end_id]]), torch.tensor([[self._begin_id, *outputs[:-1]]])
         trace = Trace()
-        logits = changed(src, tgt_in, trace)[0]
-        source, target_side = side_of(self._source, src[0].tolist()), side_of(self._target, outputs)
+        logits = model(src, tgt_in, trace)[0]
+        inputs = TokenizedText.of(self._target, tgt_in[0].tolist())
+        translated = TokenizedText.of(self._target, outputs)
         change = None
         if interventions:
-            after = version_of(target_side, found.log_probs if found else _chosen(logits, outputs))
-            change = self._change(changed, ids, after, outputs if found is None else None, beam)
+            log_probs = hypothesis.log_probs if hypothesis else _log_probs(logits, outputs)
+            after = ScoredTranslation.of(translated, log_probs)
+            change = self._change(model, ids, after, outputs if hypothesis is None else None, beam)
         return Look(
-            model=self._about,
-            source=source,
-            target=Target(target_side.text, given is not None, side_of(self._target, tgt_in[0].tolist()), target_side),
+            model=self._description,
+            source=TokenizedText.of(self._source, src[0].tolist()),
+            target=Target(translated.text, given is not None, inputs, translated),
             trace=trace,
-            steps=steps_of(logits, outputs, self._target),
-            beam=None if found is None else tree_of(beam_steps, found, self._target, self._options(beam)),
+            steps=output_steps(logits, outputs, self._target),
+            beam=None if hypothesis is None else build_tree(beam_steps, hypothesis, self._target, self._options(beam)),
             interventions=interventions,
             change=change,
         )
@@ -102,8 +104,9 @@ class Lens:
         """The translation of one sentence before and after an intervention, with probabilities."""
         ids = self._source_ids(text, target)
         check_interventions(interventions, self.loaded.config)
-        changed = altered(self._model, interventions, len(ids) + 1)
-        return self._change(changed, ids, self._version(self._find(changed, ids, beam, interventions)), None, beam)
+        model = ablate(self._model, interventions, len(ids) + 1)
+        after = self._scored(self._search(model, ids, beam, interventions))
+        return self._change(model, ids, after, None, beam)
 
     def heads(
         self,
@@ -114,26 +117,25 @@ class Lens:
         target: str | None = None,
         progress: Progress | None = None,
     ) -> HeadsTable:
-        """Every head over pairs of sentences: where it looks, and (`without`) how much is lost when it is off.
+        """Every head over sentence pairs: where it attends, and (`without`) how much worse the model is without it.
 
-        `bleu` also translates everything anew without each head, which is slow. `progress(done, total)` is told
-        how far it is.
+        `bleu` also translates everything without each head, which is slow. `progress(done, total)` is a callback.
         """
-        known = Pairs.of(self.loaded.tokenizers, pairs, self.max_length, self._source.tag_for(target))
-        return measure_heads(self.loaded, known, without=without, bleu=bleu, progress=progress)
+        usable = Pairs.of(self.loaded.tokenizers, pairs, self.max_length, self._source.tag_for(target))
+        return measure_heads(self.loaded, usable, without=without, bleu=bleu, progress=progress)
 
     def _change(
-        self, changed: Transformer, ids: list[int], after: Version, given: list[int] | None, beam: int
+        self, ablated: Transformer, ids: list[int], after: ScoredTranslation, given: list[int] | None, beam: int
     ) -> Change:
-        """`given` are the symbols of a translation that both models have to take."""
+        """`given` are the tokens of a translation that both models have to score."""
         if given is None:
-            found = self._find(self._model, ids, beam, UNCHANGED)
-            outputs, before = output_ids(found, self._end_id), self._version(found)
+            hypothesis = self._search(self._model, ids, beam, UNCHANGED)
+            outputs, before = output_ids(hypothesis, self._end_id), self._scored(hypothesis)
         else:
-            outputs, before = given, self._read(self._model, ids, given)
-        return Change(before, after, self._read(changed, ids, outputs))
+            outputs, before = given, self._score(self._model, ids, given)
+        return Change(before, after, self._score(ablated, ids, outputs))
 
-    def _find(
+    def _search(
         self,
         model: Transformer,
         ids: list[int],
@@ -142,7 +144,7 @@ class Lens:
         beam_steps: list[BeamStep] | None = None,
     ) -> Hypothesis:
         src = torch.tensor([[*ids, self._end_id]])
-        return find(
+        return search(
             model,
             src,
             [len(ids)],
@@ -153,42 +155,44 @@ class Lens:
             beam_steps=beam_steps,
         )[0]
 
-    def _version(self, found: Hypothesis) -> Version:
-        return version_of(side_of(self._target, output_ids(found, self._end_id)), found.log_probs)
+    def _scored(self, hypothesis: Hypothesis) -> ScoredTranslation:
+        outputs = TokenizedText.of(self._target, output_ids(hypothesis, self._end_id))
+        return ScoredTranslation.of(outputs, hypothesis.log_probs)
 
-    def _read(self, model: Transformer, ids: list[int], outputs: list[int]) -> Version:
-        """Given symbols under a model, all positions at once, as in training."""
+    def _score(self, model: Transformer, ids: list[int], outputs: list[int]) -> ScoredTranslation:
+        """Scores given tokens with all positions at once, as in training."""
         logits = model(torch.tensor([[*ids, self._end_id]]), torch.tensor([[self._begin_id, *outputs[:-1]]]))[0]
-        return version_of(side_of(self._target, outputs), _chosen(logits, outputs))
+        return ScoredTranslation.of(TokenizedText.of(self._target, outputs), _log_probs(logits, outputs))
 
     def _source_ids(self, text: str, target: str | None) -> list[int]:
-        clean = normalise(text)
-        if not clean:
-            raise UserError("there is no text to look at", hint="give one sentence")
-        ids = self._source.encode(clean, tag=self._source.tag_for(target))
+        normalised = normalise(text)
+        if not normalised:
+            raise UserError("the text is blank", hint="give one sentence")
+        ids = self._source.encode(normalised, tag=self._source.tag_for(target))
         self._check_length("this text", len(ids))
         return ids
 
     def _target_ids(self, translation: str) -> list[int]:
-        clean = normalise(translation)
-        if not clean:
-            raise UserError("the given translation is blank", hint="leave it out, and the model makes one")
-        ids = self._target.encode(clean)
+        normalised = normalise(translation)
+        if not normalised:
+            raise UserError("the given translation is blank", hint="leave it out to use the model's own translation")
+        ids = self._target.encode(normalised)
         self._check_length("this translation", len(ids))
         return ids
 
-    def _check_length(self, what: str, n_symbols: int) -> None:
-        longest = self.max_length
-        if n_symbols > longest:
-            raise UserError(f"{what} has {n_symbols} pieces; the model takes {longest}", hint="give one sentence")
+    def _check_length(self, what: str, n_tokens: int) -> None:
+        if n_tokens > self.max_length:
+            raise UserError(
+                f"{what} has {n_tokens} sub-words; the model takes at most {self.max_length}", hint="give one sentence"
+            )
 
     def _options(self, beam: int) -> DecodingOptions:
-        """As the Translator searches."""
+        """The options that Translator uses."""
         return replace(search_options(self.loaded.facts), beam=beam)
 
     @property
     def max_length(self) -> int:
-        """The most pieces that a sentence may have, as for the Translator."""
+        """The maximum number of sub-words in a sentence, as in Translator."""
         return max_length(self.loaded.facts, self.loaded.config.model_dump())
 
     @property
@@ -208,16 +212,16 @@ class Lens:
         return self._target.eos_id
 
 
-def _chosen(logits: Tensor, outputs: list[int]) -> list[float]:
-    """(T, V) → the log-probabilities of the given symbols."""
+def _log_probs(logits: Tensor, outputs: list[int]) -> list[float]:
+    """(T, V) → the log-probabilities of the given tokens."""
     log_probs: list[float] = logits.log_softmax(-1).gather(1, torch.tensor(outputs)[:, None])[:, 0].tolist()
     return log_probs
 
 
 def _label_smoothing(recipe: Path) -> float | None:
-    """What a run was trained with; a model that was copied out of its run does not know."""
+    """From the recipe of the run; None for a model directory that was copied out of its run."""
     try:
-        said = tomllib.loads(read_regular_file(recipe, _MAX_RECIPE_BYTES).decode())["training"]["smoothing"]
+        smoothing = tomllib.loads(read_regular_file(recipe, _MAX_RECIPE_BYTES).decode())["training"]["smoothing"]
     except (OSError, ArtifactError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return float(said) if isinstance(said, int | float) else None
+    return float(smoothing) if isinstance(smoothing, int | float) else None

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.lens.arrays import Form
 from regard.lens.beam_tree import BeamTree
 from regard.lens.before_after import Change
-from regard.lens.interventions import Attention, Interventions
-from regard.lens.words import Side
+from regard.lens.interventions import Attention, Head, Interventions
+from regard.lens.words import TokenizedText
 from regard.models.transformer import TransformerConfig
 from regard.nn import Trace
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.lens.look_json import ArrayFormat
 
 Level = Literal["words", "pieces"]
 
@@ -27,17 +29,17 @@ _TOP = 10
 
 @dataclass(frozen=True)
 class Target:
-    """The translation, once as the decoder read it (<s> y1 …) and once as it came out (y1 … </s>)."""
+    """The translation, as decoder input (<s> y1 …) and as output (y1 … </s>)."""
 
     text: str
     given: bool
-    inputs: Side
-    outputs: Side
+    inputs: TokenizedText
+    outputs: TokenizedText
 
 
 @dataclass(frozen=True)
-class Guess:
-    """A symbol, and how likely the model found it."""
+class Prediction:
+    """A token, and the probability that the model gave it."""
 
     text: str
     id: int
@@ -45,101 +47,102 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One place of the translation: what stands there, what else could have, and how unsure the model was."""
+class OutputStep:
+    """One position of the translation: the token, the most probable ones, and the entropy of the distribution."""
 
-    chosen: Guess
-    top: tuple[Guess, ...]
+    chosen: Prediction
+    top: tuple[Prediction, ...]
     entropy: float  # in nats, over the whole vocabulary
 
 
 @dataclass(frozen=True)
-class Model:
-    """What a reader has to know of the model beside its shape."""
+class ModelDescription:
+    """The model's configuration, size and name."""
 
     name: str
     config: TransformerConfig
     n_parameters: int
     n_src_symbols: int
     n_tgt_symbols: int
-    alignment_head: tuple[int, int] | None  # (layer, head) of the attention over the source
-    label_smoothing: float | None  # None where nobody wrote it down
+    alignment_head: tuple[int, int] | None  # (layer, head) of the encoder–decoder attention
+    label_smoothing: float | None  # None if unknown
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One sentence, its translation, and every number on the way. `trace` is a batch of one."""
+    """One sentence, its translation, and all intermediate values. `trace` is a batch of one."""
 
-    model: Model
-    source: Side
+    model: ModelDescription
+    source: TokenizedText
     target: Target
     trace: Trace
-    steps: tuple[Step, ...]
-    beam: BeamTree | None  # None where the translation was given
+    steps: tuple[OutputStep, ...]
+    beam: BeamTree | None  # None if the translation was given
     interventions: Interventions
-    change: Change | None  # None where nothing was changed
+    change: Change | None  # None without interventions
 
     @cached_property
     def log_probability(self) -> float:
-        """log p(translation | source), by the pass that was traced."""
+        """log p(translation | source), computed from the trace."""
         chosen = torch.tensor(self.target.outputs.ids)[:, None]
         return float(self.trace["logits"][0].log_softmax(-1).gather(1, chosen).sum())
 
     def weights(self, attention: Attention, layer: int, level: Level = "words") -> NDArray[np.float32]:
         """(H, rows, columns) of one layer.
 
-        At the level of words a column is the sum of its pieces' weights, a row the mean of its pieces' rows: what a
-        word looks at still adds up to one.
+        For words, columns are summed over the sub-words of a word and rows are averaged, so that a row still sums to 1.
         """
-        weights: NDArray[np.float32] = self.trace[f"{place(attention, layer)}.weights"][0].numpy()
+        weights: NDArray[np.float32] = self.trace[f"{trace_path(attention, layer)}.weights"][0].numpy()
         if level == "pieces":
             return weights
-        rows, columns = (side.members() for side in self.sides(attention))
+        rows, columns = (text.membership() for text in self.rows_and_columns(attention))
         joined: NDArray[np.float32] = (rows / rows.sum(1, keepdims=True)) @ weights @ columns.T
         return joined
 
     def labels(self, attention: Attention, level: Level = "words") -> tuple[list[str], list[str]]:
-        """Of the rows and the columns of `weights`."""
-        rows, columns = self.sides(attention)
+        """The labels of the rows and columns of `weights`."""
+        rows, columns = self.rows_and_columns(attention)
         return rows.labels(level), columns.labels(level)
 
-    def sides(self, attention: Attention) -> tuple[Side, Side]:
-        """Who looks, and what is looked at. Over the source it is the symbol being made that looks."""
+    def rows_and_columns(self, attention: Attention) -> tuple[TokenizedText, TokenizedText]:
+        """The text that attends and the text attended to. Rows of "cross" are the tokens that are being predicted."""
         if attention == "encoder":
             return self.source, self.source
         if attention == "decoder":
             return self.target.inputs, self.target.inputs
         return self.target.outputs, self.source
 
-    def to_dict(self, arrays: Form = "list") -> dict[str, Any]:
-        """The JSON of a look, "regard-look/1": what the command, the file and the page share."""
+    def off_mark(self, head: Head) -> str:
+        """What to add to the title of a head that is off."""
+        return " (off)" if head in self.interventions.heads_off else ""
+
+    def to_dict(self, arrays: ArrayFormat = "list") -> dict[str, Any]:
+        """The JSON of a look, "regard-look/1", as used by the command line, the HTML file and the web page."""
         from regard.lens.look_json import look_dict
 
         return look_dict(self, arrays)
 
 
-def place(attention: Attention, layer: int) -> str:
-    """Where a trace keeps an attention."""
+def trace_path(attention: Attention, layer: int) -> str:
+    """The path of an attention module in a trace."""
     return {"encoder": f"encoder.{layer}.self", "decoder": f"decoder.{layer}.self"}.get(
         attention, f"decoder.{layer}.cross"
     )
 
 
-def steps_of(logits: Tensor, outputs: list[int], tokenizer: Tokenizer) -> tuple[Step, ...]:
-    """(T, V) → what was likely at each place."""
+def output_steps(logits: Tensor, outputs: list[int], tokenizer: Tokenizer) -> tuple[OutputStep, ...]:
+    """(T, V) → the predictions at each position."""
     log_probs = logits.log_softmax(-1)
     probabilities = log_probs.exp()
     entropies = -(probabilities * log_probs).sum(-1)
-    likeliest = probabilities.topk(min(_TOP, logits.shape[-1]))
+    top = probabilities.topk(min(_TOP, logits.shape[-1]))
     chosen = probabilities.gather(1, torch.tensor(outputs)[:, None])[:, 0]
 
-    def guess(symbol: int, probability: float) -> Guess:
-        return Guess(tokenizer.piece(symbol), symbol, probability)
+    def prediction(token: int, probability: float) -> Prediction:
+        return Prediction(tokenizer.piece(token), token, probability)
 
-    rows = zip(
-        outputs, chosen.tolist(), likeliest.indices.tolist(), likeliest.values.tolist(), entropies.tolist(), strict=True
-    )
+    rows = zip(outputs, chosen.tolist(), top.indices.tolist(), top.values.tolist(), entropies.tolist(), strict=True)
     return tuple(
-        Step(guess(symbol, probability), tuple(map(guess, symbols, values)), entropy)
-        for symbol, probability, symbols, values, entropy in rows
+        OutputStep(prediction(token, probability), tuple(map(prediction, tokens, values)), entropy)
+        for token, probability, tokens, values, entropy in rows
     )

@@ -1,4 +1,4 @@
-"""Pairs of sentences that heads are measured on."""
+"""Sentence pairs to measure heads on."""
 
 from __future__ import annotations
 
@@ -18,50 +18,51 @@ _MAX_TOKENS_PER_BATCH = 2048
 
 @dataclass(frozen=True)
 class Pairs:
-    """What a model can take of the pairs that were given, as ids and as texts."""
+    """The usable pairs, as ids, and the reference texts."""
 
     ids: tuple[tuple[list[int], list[int]], ...]
     references: tuple[str, ...]
     begin_id: int
     end_id: int
-    n_left_out: int  # blank, or too long
+    n_left_out: int  # blank or too long
 
     @classmethod
     def of(
         cls, tokenizers: TokenizerPair, pairs: Sequence[tuple[str, str]], max_length: int, target: str | None
     ) -> Pairs:
-        """Blank pairs and those that are too long are left out, and counted."""
+        """Skips blank and too long pairs, and counts them."""
         texts = [(normalise(source), normalise(reference)) for source, reference in pairs]
         sources = tokenizers.source.encode_many([source for source, _ in texts], tag=target)
         targets = tokenizers.target.encode_many([reference for _, reference in texts])
-        kept = [i for i, text in enumerate(texts) if all(text) and max(len(sources[i]), len(targets[i])) <= max_length]
-        if not kept:
+        usable = [
+            i for i, text in enumerate(texts) if all(text) and max(len(sources[i]), len(targets[i])) <= max_length
+        ]
+        if not usable:
             raise UserError(
-                "there is no pair of sentences to measure heads on",
-                hint=f"of {len(pairs)} given, all are blank or longer than {max_length} pieces",
+                "there are no sentence pairs to measure heads on",
+                hint=f"all {len(pairs)} pairs are blank or longer than {max_length} sub-words",
             )
-        ids, references = ((sources[i], targets[i]) for i in kept), (texts[i][1] for i in kept)
         return cls(
-            tuple(ids),
-            tuple(references),
+            tuple((sources[i], targets[i]) for i in usable),
+            tuple(texts[i][1] for i in usable),
             tokenizers.target.bos_id,
             tokenizers.target.eos_id,
-            n_left_out=len(pairs) - len(kept),
+            n_left_out=len(pairs) - len(usable),
         )
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def batches(self, pad_id: int) -> list[Batch]:
-        """Pairs of like length together; `indices` are their places here."""
+        """Batches of pairs of similar length; `indices` are positions in this object."""
         lengths = [max(len(source), len(target)) + 1 for source, target in self.ids]
         return [
             collate(
-                [self.ids[i] for i in numbers],
+                [self.ids[i] for i in indices],
                 pad_id=pad_id,
                 bos_id=self.begin_id,
                 eos_id=self.end_id,
-                indices=np.array(numbers),
+                indices=np.array(indices),
             )
-            for numbers in batches_by_length(lengths, _MAX_TOKENS_PER_BATCH)
+            for indices in batches_by_length(lengths, _MAX_TOKENS_PER_BATCH)
         ]

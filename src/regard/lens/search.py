@@ -1,4 +1,4 @@
-"""How the lens finds a translation: the search that everyone uses, of a model that may be altered.
+"""Decoding for the lens: the ordinary search, with a model that may be ablated.
 
 B batch, T target so far, V vocabulary
 """
@@ -18,7 +18,7 @@ from regard.decoding.beam import BeamStep
 from regard.models.transformer import Transformer, TransformerMemory
 
 
-def find(
+def search(
     model: Transformer,
     src: Tensor,
     lengths: Sequence[int],
@@ -30,11 +30,11 @@ def find(
     beam_steps: list[BeamStep] | None = None,
     memory: TransformerMemory | None = None,
 ) -> list[Hypothesis]:
-    """The best translation of each source of a batch (B, S), whose lengths without end symbol are given."""
+    """The best translation of each source of a batch (B, S); `lengths` do not count the end token."""
     memory = model.encode(src) if memory is None else memory
-    step, state = begin(model, memory, masked)
+    step, state = start_search(model, memory, masked)
     config = model.config
-    found = decode(
+    hypotheses = decode(
         step,
         state,
         [range(length) for length in lengths],
@@ -45,39 +45,39 @@ def find(
         device=src.device,
         beam_steps=beam_steps,
     )
-    return [one[0] for one in found]
+    return [n_best[0] for n_best in hypotheses]
 
 
-def begin(model: Transformer, memory: TransformerMemory, masked: bool) -> tuple[StepFunction, Any]:
-    """A step function, and the state before the first symbol.
+def start_search(model: Transformer, memory: TransformerMemory, masked: bool) -> tuple[StepFunction, Any]:
+    """A step function, and the state before the first token.
 
-    Where the mask is lifted, a new symbol changes what was computed of the older ones: no cache can be right.
+    Without the mask, a new token changes the keys and values of earlier ones, so they cannot be cached.
     """
     if masked:
         return model.step, model.start(memory)
-    return WholePrefix(model).step, Prefix(memory, torch.empty(len(memory.z), 0, dtype=torch.long))
+    return UncachedDecoder(model).step, Prefix(memory, torch.empty(len(memory.z), 0, dtype=torch.long))
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """All that was said so far (B, T), and the source."""
+    """The target so far (B, T), and the encoded source."""
 
     memory: TransformerMemory
-    symbols: Tensor
+    tokens: Tensor
 
     def select(self, rows: Tensor) -> Prefix:
-        return Prefix(self.memory.select(rows), self.symbols[rows])
+        return Prefix(self.memory.select(rows), self.tokens[rows])
 
 
 @dataclass(frozen=True)
-class WholePrefix:
-    """Computes everything anew at each step."""
+class UncachedDecoder:
+    """Recomputes the whole prefix at each step."""
 
     model: Transformer
 
     def step(self, last: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
         """(B,) → (B, V)."""
-        symbols = torch.cat([state.symbols, last[:, None]], 1)
-        hidden = self.model.decode(state.memory, symbols)[:, -1]
+        tokens = torch.cat([state.tokens, last[:, None]], 1)
+        hidden = self.model.decode(state.memory, tokens)[:, -1]
         log_probs = F.linear(hidden, self.model.output_weight).log_softmax(-1)
-        return log_probs, Prefix(state.memory, symbols)
+        return log_probs, Prefix(state.memory, tokens)

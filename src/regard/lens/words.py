@@ -1,4 +1,4 @@
-"""Pieces, and how they join to words: what stands beside a map."""
+"""A text as sub-words and words: the labels of attention weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.text.words import group_words
 
 @dataclass(frozen=True)
 class Piece:
-    """A sub-word as it stands in the vocabulary."""
+    """A sub-word as spelled in the vocabulary."""
 
     text: str
     id: int
@@ -25,7 +25,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Word:
-    """Pieces that belong together, as a person would write them."""
+    """A word, with the positions of its sub-words."""
 
     text: str
     pieces: tuple[int, ...]
@@ -33,26 +33,38 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Side:
-    """One sequence of symbols that the model saw or made."""
+class TokenizedText:
+    """A sequence of tokens that the model read or produced."""
 
     text: str
     pieces: tuple[Piece, ...]
     words: tuple[Word, ...]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, ids: Sequence[int]) -> TokenizedText:
+        """Sub-words and words of a sequence of ids. A special symbol is a word of its own."""
+        groups = group_words(tokenizer, ids, split_unspaced=True)
+        words = tuple(_word(tokenizer, [ids[i] for i in group], group) for group in groups)
+        word_of = {position: number for number, group in enumerate(groups) for position in group}
+        pieces = tuple(
+            Piece(tokenizer.piece(piece_id), piece_id, word_of[i], piece_id in tokenizer.special_ids)
+            for i, piece_id in enumerate(ids)
+        )
+        return cls(tokenizer.decode(ids), pieces, words)
 
     @property
     def ids(self) -> list[int]:
         return [piece.id for piece in self.pieces]
 
     def labels(self, level: str) -> list[str]:
-        """Of its words or of its pieces."""
-        return [one.text for one in (self.words if level == "words" else self.pieces)]
+        """The texts of the words or of the pieces."""
+        return [word.text for word in self.words] if level == "words" else [piece.text for piece in self.pieces]
 
-    def members(self) -> NDArray[np.float32]:
+    def membership(self) -> NDArray[np.float32]:
         """(words, pieces): 1 where a piece belongs to a word."""
-        belongs = np.zeros((len(self.words), len(self.pieces)), dtype=np.float32)
-        belongs[[piece.word for piece in self.pieces], np.arange(len(self.pieces))] = 1
-        return belongs
+        matrix = np.zeros((len(self.words), len(self.pieces)), dtype=np.float32)
+        matrix[[piece.word for piece in self.pieces], np.arange(len(self.pieces))] = 1
+        return matrix
 
     def to_dict(self) -> dict[str, Any]:
         """Pieces and words, without the text."""
@@ -60,18 +72,6 @@ class Side:
             "pieces": [vars(piece) for piece in self.pieces],
             "words": [{"text": word.text, "pieces": list(word.pieces), "special": word.special} for word in self.words],
         }
-
-
-def side_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Side:
-    """Sub-words and words of a sequence of ids. Special symbols are words of their own."""
-    groups = group_words(tokenizer, ids, split_unspaced=True)
-    words = tuple(_word(tokenizer, [ids[i] for i in group], group) for group in groups)
-    word_of = {position: number for number, group in enumerate(groups) for position in group}
-    pieces = tuple(
-        Piece(tokenizer.piece(piece_id), piece_id, word_of[i], piece_id in tokenizer.special_ids)
-        for i, piece_id in enumerate(ids)
-    )
-    return Side(tokenizer.decode(ids), pieces, words)
 
 
 def _word(tokenizer: Tokenizer, ids: list[int], positions: list[int]) -> Word:

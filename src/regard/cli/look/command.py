@@ -1,9 +1,9 @@
-"""`regard look`: what a model does inside, as text, as a picture, as a page, as JSON."""
+"""`regard look`: shows what a model computes, as text, picture, HTML or JSON."""
 
 from pathlib import Path
 from typing import TypeVar
 
-from regard.cli.look import options as ask
+from regard.cli.look import options
 from regard.errors import UserError
 
 T = TypeVar("T")
@@ -12,78 +12,78 @@ _N_POSITIONS, _PAPER_D_MODEL, _BEAM = 100, 512, 4
 
 
 def look(
-    run: ask.Run = None,
-    text: ask.Text = None,
-    translation: ask.Translation = None,
-    target: ask.Target = None,
-    beam: ask.Beam = None,
-    positions: ask.Positions = False,
-    png: ask.Png = None,
-    svg: ask.Svg = None,
-    html: ask.Html = None,
-    as_json: ask.Json = None,
-    attention: ask.Attention = None,
-    layer: ask.Layer = None,
-    head: ask.HeadNumber = None,
-    level: ask.Level = "words",
-    heads_off: ask.HeadsOff = None,
-    no_scale: ask.NoScale = False,
-    no_mask: ask.NoMask = False,
-    positions_as: ask.PositionsAs = "normal",
-    heads: ask.Heads = False,
-    source: ask.Source = None,
-    reference: ask.Reference = None,
-    bleu: ask.Bleu = False,
+    run: options.Run = None,
+    text: options.Text = None,
+    translation: options.Translation = None,
+    target: options.Target = None,
+    beam: options.Beam = None,
+    positions: options.Positions = False,
+    png: options.Png = None,
+    svg: options.Svg = None,
+    html: options.Html = None,
+    as_json: options.Json = None,
+    attention: options.Attention = None,
+    layer: options.Layer = None,
+    head: options.HeadNumber = None,
+    level: options.Level = "words",
+    heads_off: options.HeadsOff = None,
+    no_scale: options.NoScale = False,
+    no_mask: options.NoMask = False,
+    positions_as: options.PositionsAs = "normal",
+    heads: options.Heads = False,
+    source: options.Source = None,
+    reference: options.Reference = None,
+    bleu: options.Bleu = False,
 ) -> None:
-    """Look inside a model while it translates: how sure it is, what it looks at, what it does when it is changed.
+    """Look inside a model while it translates: probabilities, attention, and the effect of ablations.
 
     Layers and heads are counted from 1.
     """
-    outputs = ask.Outputs(png, svg, html, as_json)
+    outputs = options.Outputs(png, svg, html, as_json)
     outputs.check([source, reference])
-    which = ask.Which(attention, layer, head, level)
-    change = ask.Altering(heads_off, no_scale, no_mask, positions_as)
+    selection = options.HeadSelection(attention, layer, head, level)
+    interventions = options.InterventionOptions(heads_off, no_scale, no_mask, positions_as)
     corpus = {"source": source, "reference": reference, "bleu": bleu}
-    about_a_sentence = {"TEXT": text, "translation": translation, "beam": beam} | which.given | change.given
+    sentence_only = {"TEXT": text, "translation": translation, "beam": beam} | selection.given | interventions.given
     if positions:
         others = {"html": html, "json": as_json, "heads": heads, "target": target}
-        ask.refuse("--positions", others | about_a_sentence | corpus)
+        options.reject("--positions", others | sentence_only | corpus)
         _draw_positions(run, outputs)
     elif heads:
-        ask.refuse("--heads", {"html": html} | about_a_sentence)
+        options.reject("--heads", {"html": html} | sentence_only)
         from regard.cli.look.heads import look_at_heads
 
-        look_at_heads(_needed(run, "a run"), source, reference, outputs, target=target, bleu=bleu)
+        look_at_heads(_require(run, "a run"), source, reference, outputs, target=target, bleu=bleu)
     else:
-        ask.refuse("a sentence", corpus)
+        options.reject("a sentence", corpus)
         if translation is not None:
-            ask.refuse("--translation", {"beam": beam})
+            options.reject("--translation", {"beam": beam})
         if outputs.only_json:
-            ask.refuse("--json", which.given)
-        from regard.cli.look.sentence import Sentence, look_at_sentence
+            options.reject("--json", selection.given)
+        from regard.cli.look.sentence import SentenceOptions, look_at_sentence
 
-        sentence = Sentence(_needed(text, "a sentence"), translation, beam=beam or _BEAM, target=target)
-        look_at_sentence(_needed(run, "a run"), sentence, outputs, which, change)
+        sentence = SentenceOptions(_require(text, "a sentence"), translation, beam=beam or _BEAM, target=target)
+        look_at_sentence(_require(run, "a run"), sentence, outputs, selection, interventions)
 
 
-def _needed(given: T | None, what: str) -> T:
-    if given is None:
+def _require(value: T | None, what: str) -> T:
+    if value is None:
         raise UserError(f"{what} is missing", hint='regard look RUN "A sentence."; regard look --help')
-    return given
+    return value
 
 
-def _draw_positions(run: Path | None, outputs: ask.Outputs) -> None:
-    """The waves of the paper, or what a model adds to its words."""
+def _draw_positions(run: Path | None, outputs: options.Outputs) -> None:
+    """Draws the positional encoding of the paper, or of a model."""
     if not outputs.any:
-        raise UserError("where is the picture to go?", hint="add --png FILE or --svg FILE")
-    from regard.lens.plots.pictures import check_matplotlib, draw_positions
+        raise UserError("--positions needs an output file", hint="add --png FILE or --svg FILE")
+    from regard.lens.plots import check_matplotlib, draw_positions
 
     check_matplotlib()
     if run is None:
         from regard.nn import sinusoid
 
         table, kind, d_model = sinusoid(_N_POSITIONS, _PAPER_D_MODEL), "sinusoidal", _PAPER_D_MODEL
-        about = "Sine and cosine of the paper"
+        subject = "Sine and cosine, as in the paper"
     else:
         from regard.lens import Lens
 
@@ -91,6 +91,6 @@ def _draw_positions(run: Path | None, outputs: ask.Outputs) -> None:
         config, d_model = lens.loaded.config, lens.loaded.config.d_model
         n_positions = min(_N_POSITIONS, config.max_positions) if config.positions == "learned" else _N_POSITIONS
         table = lens.loaded.model.source.positions(n_positions).detach()
-        kind, about = config.positions, f"Source side of {run}"
+        kind, subject = config.positions, f"Source side of {run}"
     title = "Positional encoding" if kind == "sinusoidal" else "Learned positions"
-    outputs.draw(draw_positions(table.numpy(), title, f"{about}, d_model {d_model}"))
+    outputs.draw(draw_positions(table.numpy(), title, f"{subject}, d_model {d_model}"))

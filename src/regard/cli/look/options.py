@@ -1,4 +1,4 @@
-"""What `regard look` can be asked for: its options, and the files it writes."""
+"""The options of `regard look`, and the files it writes."""
 
 import json
 import sys
@@ -16,64 +16,69 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.lens.plots.canvas import Picture
 
-_WRITE, _WHICH, _CHANGE, _CORPUS = (
-    "What to write",
-    "Which heads",
-    "Change the model, and see",
-    "All heads over a corpus",
-)
+_FILES, _SELECTION = "Output files", "Which heads to show"
+_INTERVENTIONS, _CORPUS = "Interventions: change the model and compare", "All heads over a corpus"
 
 AttentionName = Literal["encoder", "decoder", "cross"]
 LevelName = Literal["words", "pieces"]
 PositionsName = Literal["normal", "shuffled", "none"]
-Run = Annotated[Path | None, typer.Argument(metavar="RUN", help="A run, or a model directory.")]
-Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="A sentence to translate.")]
-Translation = Annotated[str | None, typer.Option(metavar="TEXT", help="Look at this translation, not the model's own.")]
+Run = Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory or model directory.")]
+Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="The sentence to translate.")]
+Translation = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Inspect this translation instead of the model's own.")
+]
 Beam = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step (default: 4); 1 is greedy."),
+    typer.Option(metavar="N", min=1, max=100, help="Beam size (default: 4); 1 is greedy."),
 ]
-Png = Annotated[Path | None, typer.Option(metavar="FILE", help="A picture.", rich_help_panel=_WRITE)]
-Svg = Annotated[Path | None, typer.Option(metavar="FILE", help="A picture for print.", rich_help_panel=_WRITE)]
+Png = Annotated[Path | None, typer.Option(metavar="FILE", help="A picture.", rich_help_panel=_FILES)]
+Svg = Annotated[Path | None, typer.Option(metavar="FILE", help="A picture for print.", rich_help_panel=_FILES)]
 Html = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="A walk through the model: one file, no server.", rich_help_panel=_WRITE),
+    typer.Option(metavar="FILE", help="An interactive tour of the model in one file.", rich_help_panel=_FILES),
 ]
 Json = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Every number, counted from 0. - prints it.", rich_help_panel=_WRITE),
+    typer.Option("--json", metavar="FILE", help="All values; indices start at 0. - prints.", rich_help_panel=_FILES),
 ]
 Attention = Annotated[
     AttentionName | None,
-    typer.Option(help="Which of the three (default: encoder; as text, without --head, cross).", rich_help_panel=_WHICH),
+    typer.Option(help="Kind of attention (default: encoder; as text: cross).", rich_help_panel=_SELECTION),
 ]
 Layer = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="From 1; with --head: one, large.", rich_help_panel=_WHICH)
+    int | None, typer.Option(metavar="N", min=1, help="From 1; with --head: one head.", rich_help_panel=_SELECTION)
 ]
-HeadNumber = Annotated[int | None, typer.Option(metavar="N", min=1, help="From 1.", rich_help_panel=_WHICH)]
-Level = Annotated[LevelName, typer.Option(help="By words, or by their pieces.", rich_help_panel=_WHICH)]
+HeadNumber = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="From 1; with --layer.", rich_help_panel=_SELECTION)
+]
+Level = Annotated[LevelName, typer.Option(help="Words, or their sub-words (pieces).", rich_help_panel=_SELECTION)]
 HeadsOff = Annotated[
     str | None,
-    typer.Option(metavar="HEAD,…", help="Silence them: encoder.1.4 is layer 1, head 4.", rich_help_panel=_CHANGE),
+    typer.Option(
+        metavar="HEAD,…", help="Ablate heads: encoder.1.4 is layer 1, head 4.", rich_help_panel=_INTERVENTIONS
+    ),
 ]
-NoScale = Annotated[bool, typer.Option("--no-scale", help="Leave out ÷ √d_k.", rich_help_panel=_CHANGE)]
-NoMask = Annotated[bool, typer.Option("--no-mask", help="Let the decoder see the future.", rich_help_panel=_CHANGE)]
+NoScale = Annotated[bool, typer.Option("--no-scale", help="Do not divide by √d_k.", rich_help_panel=_INTERVENTIONS)]
+NoMask = Annotated[
+    bool, typer.Option("--no-mask", help="Let the decoder see later positions.", rich_help_panel=_INTERVENTIONS)
+]
 PositionsAs = Annotated[
-    PositionsName,
-    typer.Option(help="What the model is told about the order of words.", rich_help_panel=_CHANGE),
+    PositionsName, typer.Option(help="Keep, shuffle or remove the positions.", rich_help_panel=_INTERVENTIONS)
 ]
 Heads = Annotated[
-    bool, typer.Option("--heads", help="Where each looks, and what is lost without it.", rich_help_panel=_CORPUS)
+    bool, typer.Option("--heads", help="Where each head attends, and its importance.", rich_help_panel=_CORPUS)
 ]
-Source = Annotated[Path | None, typer.Option(metavar="FILE", help="Sentences, for --heads.", rich_help_panel=_CORPUS)]
-Reference = Annotated[Path | None, typer.Option(metavar="FILE", help="Its translations.", rich_help_panel=_CORPUS)]
-Bleu = Annotated[bool, typer.Option("--bleu", help="Also translate without each head: slow.", rich_help_panel=_CORPUS)]
-Positions = Annotated[bool, typer.Option("--positions", help="Draw the positional encoding: the paper's, or RUN's.")]
+Source = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Source sentences, for --heads.", rich_help_panel=_CORPUS)
+]
+Reference = Annotated[Path | None, typer.Option(metavar="FILE", help="Their translations.", rich_help_panel=_CORPUS)]
+Bleu = Annotated[bool, typer.Option("--bleu", help="Also BLEU without each head (slow).", rich_help_panel=_CORPUS)]
+Positions = Annotated[bool, typer.Option("--positions", help="Draw the positional encoding of RUN, or the paper's.")]
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What is to be written where."""
+    """The files to write."""
 
     png: Path | None
     svg: Path | None
@@ -97,15 +102,15 @@ class Outputs:
         return self.json == Path("-")
 
     def draw(self, picture: "Picture") -> None:
-        """In one form or in both; characters that no font has are said once."""
-        for remark in picture.remarks:
-            sys.stderr.write(f"warning: {remark}\n")
-        for form, path in (("png", self.png), ("svg", self.svg)):
+        """Writes the PNG, the SVG or both, and prints the picture's warnings once."""
+        for warning in picture.warnings:
+            sys.stderr.write(f"warning: {warning}\n")
+        for file_format, path in (("png", self.png), ("svg", self.svg)):
             if path is not None:
-                picture.save(path, "png" if form == "png" else "svg")
+                picture.save(path, "png" if file_format == "png" else "svg")
                 sys.stderr.write(f"wrote {path}\n")
 
-    def dump(self, record: Mapping[str, Any]) -> None:
+    def write_json(self, record: Mapping[str, Any]) -> None:
         text = json.dumps(record, ensure_ascii=False) + "\n"
         if self.to_stdout:
             sys.stdout.write(text)
@@ -114,8 +119,8 @@ class Outputs:
 
 
 @dataclass(frozen=True)
-class Which:
-    """Which heads are shown; counted from 1."""
+class HeadSelection:
+    """The heads to show, counted from 1."""
 
     attention: AttentionName | None
     layer: int | None
@@ -124,13 +129,14 @@ class Which:
 
     @property
     def given(self) -> dict[str, object]:
+        """Options by name; None where the user left the default."""
         level = None if self.level == "words" else self.level
         return {"attention": self.attention, "layer": self.layer, "head": self.head, "level": level}
 
 
 @dataclass(frozen=True)
-class Altering:
-    """What is to be done to the model."""
+class InterventionOptions:
+    """The changes to make in the model."""
 
     heads_off: str | None
     no_scale: bool
@@ -139,6 +145,7 @@ class Altering:
 
     @property
     def given(self) -> dict[str, object]:
+        """Options by name; None or False where the user left the default."""
         positions = None if self.positions_as == "normal" else self.positions_as
         return {
             "heads-off": self.heads_off,
@@ -155,9 +162,9 @@ def write_text(path: Path, text: str) -> None:
     sys.stderr.write(f"wrote {path}\n")
 
 
-def refuse(mode: str, options: Mapping[str, object]) -> None:
-    """Say so when an option has no meaning here, in place of passing over it. Arguments are in capitals."""
+def reject(mode: str, options: Mapping[str, object]) -> None:
+    """Raise UserError if an option is given that this mode would ignore. Arguments are in capitals."""
     for name, value in options.items():
         if value not in (None, False):
-            written = name if name.isupper() else f"--{name}"
-            raise UserError(f"{written} has no meaning with {mode}", hint="leave one of them out; regard look --help")
+            flag = name if name.isupper() else f"--{name}"
+            raise UserError(f"{flag} cannot be used with {mode}", hint="drop one of them; regard look --help")

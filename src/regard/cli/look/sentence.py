@@ -1,29 +1,26 @@
-"""Looking at one sentence: reading the request, and writing the answer."""
+"""`regard look RUN TEXT`: looks at the translation of one sentence."""
 
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.look.options import Altering, Outputs, Which, write_text
+from regard.cli.look.options import HeadSelection, InterventionOptions, Outputs, write_text
 from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
 from regard.lens.interventions import ATTENTIONS, all_heads
 
 if TYPE_CHECKING:
-    from regard.lens.interventions import Attention
     from regard.lens.look import Look
     from regard.models.transformer import TransformerConfig
 
-_STOPS = {"encoder": "heads", "decoder": "masked", "cross": "cross"}  # where the page tells about each attention
-_MORE = (
-    "more: --png FILE draws all heads, --html FILE is a walk through the model, --heads-off cross.1.1 silences one\n"
-)
+_STEPS = {"encoder": "heads", "decoder": "masked", "cross": "cross"}  # the step of the HTML tour for each attention
+_MORE = "more: --png FILE draws all heads, --html FILE is an interactive tour, --heads-off cross.1.1 ablates a head\n"
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """What is looked at, and how it is translated."""
+class SentenceOptions:
+    """The sentence, and how it is translated."""
 
     text: str
     translation: str | None
@@ -31,91 +28,91 @@ class Sentence:
     target: str | None
 
 
-def look_at_sentence(run: Path, sentence: Sentence, outputs: Outputs, which: Which, change: Altering) -> None:
-    """Files where they were asked for; else what a terminal can show."""
+def look_at_sentence(
+    run: Path, sentence: SentenceOptions, outputs: Outputs, selection: HeadSelection, options: InterventionOptions
+) -> None:
+    """Writes the requested files; without any, prints to the terminal."""
     if outputs.png or outputs.svg:
-        from regard.lens.plots.pictures import check_matplotlib
+        from regard.lens.plots import check_matplotlib
 
-        check_matplotlib()  # better before the work than after it
+        check_matplotlib()  # before the work, not after it
     lens = Lens.load(run)
     config = lens.loaded.config
-    one = _one_head(which, config)
-    seen = lens.look(
+    head = _selected_head(selection, config)
+    look = lens.look(
         sentence.text,
         sentence.translation,
-        interventions=_interventions(change, config),
+        interventions=_interventions(options, config),
         beam=sentence.beam,
         target=sentence.target,
     )
     if outputs.png or outputs.svg:
-        _draw(seen, outputs, which, one)
+        _draw(look, outputs, selection, head)
     if outputs.html is not None:
         from regard.lens.html import look_page
 
-        write_text(outputs.html, look_page(seen.to_dict("base64"), _place(which)))
+        write_text(outputs.html, look_page(look.to_dict("base64"), _start_place(selection)))
     if outputs.json is not None:
-        outputs.dump(seen.to_dict())
+        outputs.write_json(look.to_dict())
     if not outputs.any:
-        from regard.cli.look.terminal import show
+        from regard.cli.look.terminal import print_look
 
-        show(seen, _shown(which, one), which.level, asked=any(which.given.values()))
+        is_selected = any(selection.given.values())
+        print_look(look, head or selection.attention or "cross", selection.level, always_map=is_selected)
         sys.stderr.write(f"\n{_MORE}")
 
 
-def _shown(which: Which, one: Head | None) -> "Head | Attention":
-    """As text there is room for one map: of the head that was asked for, or of an attention as a whole."""
-    return one or which.attention or "cross"
+def _draw(look: "Look", outputs: Outputs, selection: HeadSelection, head: Head | None) -> None:
+    from regard.lens.plots import draw_head, draw_heads
 
-
-def _draw(seen: "Look", outputs: Outputs, which: Which, one: Head | None) -> None:
-    from regard.lens.plots.pictures import draw_head, draw_heads
-
-    if one is not None:
-        outputs.draw(draw_head(seen, one, which.level))
+    if head is not None:
+        outputs.draw(draw_head(look, head, selection.level))
     else:
-        outputs.draw(draw_heads(seen, which.attention or "encoder", which.level))
+        outputs.draw(draw_heads(look, selection.attention or "encoder", selection.level))
 
 
-def _place(which: Which) -> dict[str, str | int]:
-    """Where the page opens: at the start of the walk, unless something was asked for."""
+def _start_place(selection: HeadSelection) -> dict[str, str | int]:
+    """Where the HTML file opens: at the selected heads; without a selection, at the beginning."""
     place: dict[str, str | int] = {}
-    if any(which.given.values()):
-        attention = which.attention or "encoder"
-        place = {"stop": _STOPS[attention], "attention": attention, "level": which.level}
-        if which.layer is not None and which.head is not None:
-            place |= {"layer": which.layer - 1, "head": which.head - 1}
+    if any(selection.given.values()):
+        attention = selection.attention or "encoder"
+        place = {"stop": _STEPS[attention], "attention": attention, "level": selection.level}
+        if selection.layer is not None and selection.head is not None:
+            place |= {"layer": selection.layer - 1, "head": selection.head - 1}
     return place
 
 
-def _one_head(which: Which, config: "TransformerConfig") -> Head | None:
-    if which.layer is None and which.head is None:
+def _selected_head(selection: HeadSelection, config: "TransformerConfig") -> Head | None:
+    if selection.layer is None and selection.head is None:
         return None
-    if which.layer is None or which.head is None:
-        raise UserError("--layer and --head go together", hint="give both, or neither for all heads")
-    return _known(Head(which.attention or "encoder", which.layer - 1, which.head - 1), config)
+    if selection.layer is None or selection.head is None:
+        raise UserError("--layer and --head must be given together", hint="give neither to see all heads")
+    return _existing(Head(selection.attention or "encoder", selection.layer - 1, selection.head - 1), config)
 
 
-def _interventions(change: Altering, config: "TransformerConfig") -> Interventions:
-    names = [name.strip() for name in (change.heads_off or "").split(",") if name.strip()]
+def _interventions(options: InterventionOptions, config: "TransformerConfig") -> Interventions:
+    names = [name.strip() for name in (options.heads_off or "").split(",") if name.strip()]
     return Interventions(
-        heads_off=frozenset(_known(_parsed(name), config) for name in names),
-        scale=not change.no_scale,
-        mask=not change.no_mask,
-        positions=change.positions_as,
+        heads_off=frozenset(_existing(_parse_head(name), config) for name in names),
+        scale=not options.no_scale,
+        mask=not options.no_mask,
+        positions=options.positions_as,
     )
 
 
-def _parsed(name: str) -> Head:
-    """encoder.1.4, as people count."""
+def _parse_head(name: str) -> Head:
+    """encoder.1.4, counted from 1."""
     for attention in ATTENTIONS:
         start, _, numbers = name.partition(".")
         layer, _, head = numbers.partition(".")
         if start == attention and layer.isdecimal() and head.isdecimal():
             return Head(attention, int(layer) - 1, int(head) - 1)
-    raise UserError(f"{name!r} is no head", hint="encoder, decoder or cross, layer and head from 1: encoder.1.4")
+    raise UserError(
+        f"{name!r} is not a head", hint="write encoder, decoder or cross, then layer and head from 1: encoder.1.4"
+    )
 
 
-def _known(head: Head, config: "TransformerConfig") -> Head:
+def _existing(head: Head, config: "TransformerConfig") -> Head:
     if head not in all_heads(config):
         sizes = f"{config.n_encoder_layers} + {config.n_decoder_layers} layers of {config.n_heads} heads"
         name = f"{head.attention}.{head.layer + 1}.{head.head + 1}"

@@ -1,4 +1,4 @@
-"""A look as text: how sure the model was of each word, where it looked, and what a change did."""
+"""A look as text: the probability of each word, what it attends to, and the effect of an intervention."""
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from regard.cli.evaluate import visible
 from regard.lens import Head
-from regard.lens.plots.pictures import NAMES, name_of
+from regard.lens.interventions import ATTENTION_NAMES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,122 +22,120 @@ if TYPE_CHECKING:
     from regard.lens.look import Level, Look
 
 _SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.1, "░"), (0.0, "·"))
-_WORTH_NAMING, _MOST_NAMED, _WIDEST_MAP = 0.1, 3, 40
+_MIN_NAMED_WEIGHT, _MAX_NAMED, _MAX_MAP_WIDTH = 0.1, 3, 40
 
 Row = tuple[str | Text, ...]
 
 
-def show(look: "Look", shown: "Head | Attention" = "cross", level: "Level" = "words", *, asked: bool = False) -> None:
-    """The sentence, its translation, and a line a word. Of a changed model the map comes only when it is asked for."""
+def print_look(
+    look: "Look", shown: "Head | Attention" = "cross", level: "Level" = "words", *, always_map: bool = False
+) -> None:
+    """Prints the sentence, its translation, and one line per word. After an intervention, the map is optional."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(visible(look.source.text)))
     if look.change is None:
-        console.print(Text(visible(look.target.text), "bold"), Text(f" {_sum(look.log_probability)}", "dim"))
+        number = Text(f" {_format_log_probability(look.log_probability)}", "dim")
+        console.print(Text(visible(look.target.text), "bold"), number)
     else:
-        _show_change(console, look.change)
-    if look.change is None or asked:
-        rows = list(_map(look, shown, level))
-        _print(console, rows, right={1} if len(rows[0]) == 4 else set())
+        _print_change(console, look.change)
+    if look.change is None or always_map:
+        rows = list(_map_rows(look, shown, level))
+        _print_columns(console, rows, right_aligned={1} if len(rows[0]) == 4 else set())
 
 
-def _map(look: "Look", shown: "Head | Attention", level: "Level") -> Iterator[Row]:
-    """Word or piece, its probability where it was made, a map of what it looks at, and what it looked at most."""
+def _map_rows(look: "Look", shown: "Head | Attention", level: "Level") -> Iterator[Row]:
+    """Word or sub-word, its probability if it is an output, a map of its attention, and the largest weights."""
     attention = shown.attention if isinstance(shown, Head) else shown
     title, weights = _weights(look, shown, level)
     rows, columns = ([visible(text) for text in texts] for texts in look.labels(attention, level))
-    made = _probabilities(look, level) if attention == "cross" else [()] * len(rows)
+    probabilities = _probabilities(look, level) if attention == "cross" else [()] * len(rows)
     yield (
         level.removesuffix("s"),
         *(("probability",) if attention == "cross" else ()),
         "",
-        Text(f"looks at ({title})"),
+        Text(f"attends to ({title})"),
     )
-    for text, probability, row in zip(rows, made, weights, strict=True):
-        strongest = sorted(zip(row, columns, strict=True), reverse=True, key=lambda one: float(one[0]))[:_MOST_NAMED]
-        named = ", ".join(f"{text} {weight:.2f}" for weight, text in strongest if weight >= _WORTH_NAMING)
-        cells = "".join(_shade(float(weight)) for weight in row) if len(row) <= _WIDEST_MAP else ""
-        yield (Text(text), *probability, cells, Text(named))
+    for label, probability, row in zip(rows, probabilities, weights, strict=True):
+        largest = sorted(zip(row, columns, strict=True), reverse=True, key=lambda item: float(item[0]))[:_MAX_NAMED]
+        named = ", ".join(f"{text} {weight:.2f}" for weight, text in largest if weight >= _MIN_NAMED_WEIGHT)
+        cells = "".join(_shade(float(weight)) for weight in row) if len(row) <= _MAX_MAP_WIDTH else ""
+        yield (Text(label), *probability, cells, Text(named))
 
 
 def _weights(look: "Look", shown: "Head | Attention", level: "Level") -> "tuple[str, NDArray[np.float32]]":
-    """Of a head. Of an attention: of the head that aligns, where the model says which; else the last layer's mean."""
+    """The weights of a head, or for an attention the alignment head's; if there is none, the last layer's mean."""
     if shown == "cross" and look.model.alignment_head is not None:
         shown = Head("cross", *look.model.alignment_head)
     if isinstance(shown, Head):
-        off = " (off)" if shown in look.interventions.heads_off else ""
-        return name_of(shown) + off, look.weights(shown.attention, shown.layer, level)[shown.head]
+        return shown.title + look.off_mark(shown), look.weights(shown.attention, shown.layer, level)[shown.head]
     config = look.model.config
     n_layers = config.n_encoder_layers if shown == "encoder" else config.n_decoder_layers
-    title = f"{NAMES[shown]} · all heads of layer {n_layers}, on average"
+    title = f"{ATTENTION_NAMES[shown]} · layer {n_layers} · mean of all heads"
     return title, look.weights(shown, n_layers - 1, level).mean(0)
 
 
 def _probabilities(look: "Look", level: "Level") -> list[Row]:
-    """Of each word of the translation, or of each piece."""
-    found = [step.chosen.probability for step in look.steps]
+    """For each word or sub-word of the translation."""
+    probabilities = [step.chosen.probability for step in look.steps]
     if level == "words":
-        found = [prod(found[i] for i in word.pieces) for word in look.target.outputs.words]
-    return [(_share(probability),) for probability in found]
+        probabilities = [prod(probabilities[i] for i in word.pieces) for word in look.target.outputs.words]
+    return [(f"{probability:.1%}",) for probability in probabilities]
 
 
-def _show_change(console: Console, change: "Change") -> None:
+def _print_change(console: Console, change: "Change") -> None:
     before, after = change.before, change.after
-    for name, version in (("before ", before), ("after  ", after)):
-        number = Text(f" {_sum(version.log_probability)}", "dim")
-        console.print(Text(name), Text(visible(version.text), "bold"), number)
-    changed = before.text != after.text
-    heads: Row = ("before", "unchanged", "changed")
-    rows: list[Row] = [(*heads, "after", "changed") if changed else heads]
-    for old, new in _side_by_side([text for text, _ in before.words], [text for text, _ in after.words]):
-        left: Row = ("", "", "")
+    for name, translation in (("before ", before), ("after  ", after)):
+        number = Text(f" {_format_log_probability(translation.log_probability)}", "dim")
+        console.print(Text(name), Text(visible(translation.text), "bold"), number)
+    is_changed = before.text != after.text
+    header: Row = ("before", "unchanged", "changed")
+    rows: list[Row] = [(*header, "after", "changed") if is_changed else header]
+    for old, new in _align([text for text, _ in before.words], [text for text, _ in after.words]):
+        row: Row = ("", "", "")
         if old is not None:
-            (text, was), (_, now) = before.words[old], change.of_before.words[old]
-            left = (_marked(text, new is None), _share(was), _share(now))
-        if changed:
-            right: Row = (
-                ("", "") if new is None else (_marked(after.words[new][0], old is None), _share(after.words[new][1]))
-            )
-            left = (*left, *right)
-        rows.append(left)
-    _print(console, rows, right={1, 2, 4})
+            (text, unchanged), (_, changed) = before.words[old], change.of_before.words[old]
+            row = (_highlight(text, new is None), f"{unchanged:.1%}", f"{changed:.1%}")
+        if is_changed and new is not None:
+            text, probability = after.words[new]
+            row = (*row, _highlight(text, old is None), f"{probability:.1%}")
+        elif is_changed:
+            row = (*row, "", "")
+        rows.append(row)
+    _print_columns(console, rows, right_aligned={1, 2, 4})
 
 
-def _side_by_side(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
-    """The same words beside each other; others in lines of their own."""
+def _align(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
+    """Pairs of indices of equal words; other words have None on the other side."""
     for kind, i, i_end, j, j_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind == "equal":
             yield from zip(range(i, i_end), range(j, j_end), strict=True)
         else:
-            yield from ((one, None) for one in range(i, i_end))
-            yield from ((None, one) for one in range(j, j_end))
+            yield from ((index, None) for index in range(i, i_end))
+            yield from ((None, index) for index in range(j, j_end))
 
 
-def _print(console: Console, rows: Sequence[Row], right: set[int]) -> None:
-    """Columns, never cut; measured in cells of a terminal, of which a Chinese character takes two."""
+def _print_columns(console: Console, rows: Sequence[Row], right_aligned: set[int]) -> None:
+    """Columns that are never cut, measured in terminal cells: a Chinese character takes two."""
     console.print()
     widths = [max(cell_len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
     for number, row in enumerate(rows):
         line = Text(style="dim" if number == 0 else "")
         for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
             space = " " * (width - cell_len(str(cell)))
-            line.append(space if column in right else "")
+            line.append(space if column in right_aligned else "")
             line.append(cell)
-            line.append(("" if column in right else space) + "  ")
+            line.append(("" if column in right_aligned else space) + "  ")
         line.rstrip()
         console.print(line)
 
 
-def _marked(text: str, changed: bool) -> Text:
+def _highlight(text: str, changed: bool) -> Text:
     return Text(visible(text), "bold yellow" if changed else "")
 
 
 def _shade(weight: float) -> str:
-    return next(shade for least, shade in _SHADES if weight >= least)
+    return next(shade for minimum, shade in _SHADES if weight >= minimum)
 
 
-def _share(probability: float) -> str:
-    return f"{probability:.1%}"
-
-
-def _sum(log_probability: float) -> str:
-    return f"log-probability {log_probability:.2f}".replace("-", "−").replace("log−", "log-")
+def _format_log_probability(value: float) -> str:
+    return f"log-probability {value:.2f}".replace("-", "−").replace("log−", "log-")

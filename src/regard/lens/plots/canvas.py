@@ -1,7 +1,7 @@
-"""A sheet to draw on, measured in inches from its top left corner, and the finished picture.
+"""A drawing surface measured in inches from its top left corner, and the finished picture.
 
-matplotlib's object interface alone: no window, no global state. Text is measured before the sheet gets its size, so
-that nothing is cut and nothing overlaps.
+Uses only matplotlib's object interface: no window, no global state. Text is measured before the canvas gets its size,
+so that nothing is clipped and nothing overlaps.
 """
 
 import unicodedata
@@ -19,48 +19,48 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
 from regard.durable import write_file
-from regard.lens.plots.fonts import OWN_FONT, Coverage
+from regard.lens.plots.fonts import DEFAULT_FONT, Fonts
 
 DOTS_PER_INCH = 160
 POINTS_PER_INCH = 72
-# as on the page, in light
-INK, SOFT, LINE, HIDDEN, GROUND = "#1c1d21", "#5d606b", "#d9dbe1", "#eeeff2", "#ffffff"
-ACCENT, OTHER_ACCENT = "#2450d8", "#a3420b"
-WEIGHTS = LinearSegmentedColormap.from_list("weights", [GROUND, ACCENT])
-SIGNED = LinearSegmentedColormap.from_list("signed", [OTHER_ACCENT, GROUND, ACCENT])
+# the light colours of the web page
+INK, GRAY, LINE, MASKED, BACKGROUND = "#1c1d21", "#5d606b", "#d9dbe1", "#eeeff2", "#ffffff"
+ACCENT, NEGATIVE = "#2450d8", "#a3420b"
+WEIGHTS = LinearSegmentedColormap.from_list("weights", [BACKGROUND, ACCENT])
+SIGNED = LinearSegmentedColormap.from_list("signed", [NEGATIVE, BACKGROUND, ACCENT])
 MARGIN = 0.25
-_SENTENCE_LINES = 3
+_MAX_SENTENCE_LINES = 3
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing, and what its maker has to say about it (characters that no font has)."""
+    """A drawing, with warnings about characters that no font has."""
 
     figure: Figure
     title: str
-    remarks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
-    def save(self, path: Path, form: Literal["png", "svg"]) -> None:
-        """Write it; the same drawing gives the same bytes. Letters in an SVG are outlines: alike everywhere."""
+    def save(self, path: Path, file_format: Literal["png", "svg"]) -> None:
+        """Write the file. One drawing always gives the same bytes; text in an SVG is outlines, so it needs no fonts."""
         buffer = BytesIO()
-        metadata = {"Title": self.title} | ({"Date": None} if form == "svg" else {})
+        metadata = {"Title": self.title} | ({"Date": None} if file_format == "svg" else {})
         with rc_context({"svg.hashsalt": "regard", "svg.fonttype": "path"}):
-            self.figure.savefig(buffer, format=form, dpi=DOTS_PER_INCH, facecolor=GROUND, metadata=metadata)
+            self.figure.savefig(buffer, format=file_format, dpi=DOTS_PER_INCH, facecolor=BACKGROUND, metadata=metadata)
         write_file(path, buffer.getvalue())
 
 
-class Pen:
-    """How text is written on one picture: its fonts, and how much room a text takes."""
+class Typesetter:
+    """Styles, measures and wraps the text of one picture."""
 
-    def __init__(self, coverage: Coverage) -> None:
-        self.coverage = coverage
+    def __init__(self, fonts: Fonts) -> None:
+        self.fonts = fonts
         canvas: Any = FigureCanvasAgg(Figure(dpi=DOTS_PER_INCH))  # untyped in matplotlib
         self._renderer = canvas.get_renderer()
 
     def style(self, size: float, colour: str = INK, *, bold: bool = False) -> dict[str, Any]:
-        """Keywords for every text that matplotlib draws. A dollar is a dollar, never the start of a formula.
+        """Keywords for matplotlib's text functions; "$" never starts a formula.
 
-        Bold is for our own titles: not every fallback font has it.
+        Bold is only for our own titles: not every fallback font has it.
         """
         return {
             "fontfamily": self._families(bold),
@@ -71,36 +71,37 @@ class Pen:
         }
 
     def width(self, text: str, size: float, *, bold: bool = False) -> float:
-        """Inches."""
+        """In inches."""
         font = FontProperties(family=self._families(bold), size=size, weight="bold" if bold else "normal")
         return float(self._renderer.get_text_width_height_descent(text, font, False)[0]) / DOTS_PER_INCH
 
     def _families(self, bold: bool) -> list[str]:
-        return [OWN_FONT] if bold else list(self.coverage.families)
+        return [DEFAULT_FONT] if bold else list(self.fonts.families)
 
-    def widest(self, texts: Iterable[str], size: float) -> float:
+    def max_width(self, texts: Iterable[str], size: float) -> float:
         return max((self.width(text, size) for text in texts), default=0.0)
 
-    def label(self, text: str, most: int = 14) -> str:
-        """A word as it stands beside a map: drawable, and shortened when it is long."""
-        return shorten(self.coverage.drawable(text), most)
+    def label(self, text: str, max_columns: int = 14) -> str:
+        """A word as a label of a map: drawable, and shortened if it is long."""
+        return shorten(self.fonts.drawable(text), max_columns)
 
-    def fold(self, text: str, size: float, width: float) -> list[str]:
-        """A sentence in lines of at most `width` inches, three of them at most."""
+    def wrap(self, text: str, size: float, width: float) -> list[str]:
+        """A sentence in at most three lines of at most `width` inches."""
         lines = [""]
-        for word in self.coverage.drawable(text).split():
+        for word in self.fonts.drawable(text).split():
             longer = f"{lines[-1]} {word}".strip()
             if lines[-1] and self.width(longer, size) > width:
                 lines.append(word)
             else:
                 lines[-1] = longer
-        lines = [self._cut(line, size, width) for line in lines]
-        if len(lines) > _SENTENCE_LINES:
-            return [*lines[: _SENTENCE_LINES - 1], self._cut(lines[_SENTENCE_LINES - 1] + " …", size, width)]
+        lines = [self._truncate(line, size, width) for line in lines]
+        if len(lines) > _MAX_SENTENCE_LINES:
+            last = self._truncate(lines[_MAX_SENTENCE_LINES - 1] + " …", size, width)
+            return [*lines[: _MAX_SENTENCE_LINES - 1], last]
         return lines
 
-    def _cut(self, line: str, size: float, width: float) -> str:
-        """Where there are no spaces to break at, or one word is very long."""
+    def _truncate(self, line: str, size: float, width: float) -> str:
+        """Needed where there is no space to break at."""
         if self.width(line, size) <= width:
             return line
         while line and self.width(line + "…", size) > width:
@@ -108,22 +109,22 @@ class Pen:
         return line + "…"
 
 
-class Sheet:
-    """A figure of a known size, on which things are put by inches from the top left."""
+class Canvas:
+    """A figure of a given size; coordinates are inches from its top left corner."""
 
-    def __init__(self, width: float, height: float, pen: Pen) -> None:
-        self.width, self.height, self.pen = width, height, pen
-        self.figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, facecolor=GROUND)
+    def __init__(self, width: float, height: float, typesetter: Typesetter) -> None:
+        self.width, self.height, self.typesetter = width, height, typesetter
+        self.figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, facecolor=BACKGROUND)
         FigureCanvasAgg(self.figure)
 
-    def text(self, x: float, y: float, text: str, size: float, colour: str = INK, **more: Any) -> None:
-        """The top left of the text is at (x, y), unless `ha` and `va` say otherwise."""
-        bold = bool(more.pop("bold", False))
-        places = {"ha": "left", "va": "top"} | more
-        self.figure.text(x / self.width, 1 - y / self.height, text, **self.pen.style(size, colour, bold=bold), **places)
+    def text(self, x: float, y: float, text: str, size: float, colour: str = INK, **options: Any) -> None:
+        """The top left of the text is at (x, y), unless `ha` and `va` are given."""
+        style = self.typesetter.style(size, colour, bold=bool(options.pop("bold", False)))
+        alignment = {"ha": "left", "va": "top"} | options
+        self.figure.text(x / self.width, 1 - y / self.height, text, **style, **alignment)
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
-        """An empty field with its top left at (x, y): no ticks, no frame but a hairline."""
+        """Empty axes with the top left corner at (x, y), with a thin frame and no ticks."""
         box = (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
         axes = self.figure.add_axes(box)
         axes.set_xticks([])
@@ -134,34 +135,40 @@ class Sheet:
 
 
 class Heading:
-    """Title, sentences and explanation at the top of a picture, folded to the width that the picture has."""
+    """Title, sentences and note at the top of a picture, wrapped to the width of its content."""
 
-    TITLE, SENTENCE, NOTE = 13.0, 9.0, 7.5
+    TITLE_SIZE, SENTENCE_SIZE, NOTE_SIZE = 13.0, 9.0, 7.5
 
-    def __init__(self, pen: Pen, title: str, sentences: Sequence[str], note: str, content_width: float) -> None:
+    def __init__(
+        self, typesetter: Typesetter, title: str, sentences: Sequence[str], note: str, content_width: float
+    ) -> None:
         self._title, self._note = title, note
-        widest = max(pen.width(self._title, self.TITLE, bold=True), pen.width(note, self.NOTE))
-        self.width = max(content_width, widest)
-        self._sentences = [pen.fold(sentence, self.SENTENCE, self.width) for sentence in sentences if sentence]
-        n_lines = sum(map(len, self._sentences))
+        title_width = typesetter.width(title, self.TITLE_SIZE, bold=True)
+        self.width = max(content_width, title_width, typesetter.width(note, self.NOTE_SIZE))
+        self._lines = [
+            line
+            for sentence in sentences
+            if sentence
+            for line in typesetter.wrap(sentence, self.SENTENCE_SIZE, self.width)
+        ]
+        n_lines = len(self._lines)
         self.height = 0.3 + 0.165 * n_lines + (0.04 if n_lines else 0) + (0.2 if note else 0) + 0.1
 
-    def draw(self, sheet: Sheet, x: float, y: float) -> None:
-        sheet.text(x, y, self._title, self.TITLE, bold=True)
+    def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        canvas.text(x, y, self._title, self.TITLE_SIZE, bold=True)
         y += 0.3
-        for lines in self._sentences:
-            for line in lines:
-                sheet.text(x, y, line, self.SENTENCE, SOFT)
-                y += 0.165
-        y += 0.04 if self._sentences else 0
-        sheet.text(x, y, self._note, self.NOTE, SOFT)
+        for line in self._lines:
+            canvas.text(x, y, line, self.SENTENCE_SIZE, GRAY)
+            y += 0.165
+        y += 0.04 if self._lines else 0
+        canvas.text(x, y, self._note, self.NOTE_SIZE, GRAY)
 
 
-def shorten(text: str, most: int) -> str:
-    """At most so many columns of a terminal wide; Chinese, Japanese and Korean characters take two."""
+def shorten(text: str, max_columns: int) -> str:
+    """At most this many terminal columns; Chinese, Japanese and Korean characters take two."""
     width = 0
-    for place, char in enumerate(text):
+    for position, char in enumerate(text):
         width += 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        if width > most:
-            return text[: max(1, place - 1)] + "…"
+        if width > max_columns:
+            return text[: max(1, position - 1)] + "…"
     return text

@@ -1,0 +1,209 @@
+"""Heat maps: attention weights of many heads or of one, and the positional encoding (section 3.5)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from regard.lens.plots.canvas import (
+    ACCENT,
+    BACKGROUND,
+    DOTS_PER_INCH,
+    GRAY,
+    INK,
+    LINE,
+    MARGIN,
+    MASKED,
+    POINTS_PER_INCH,
+    SIGNED,
+    WEIGHTS,
+    Canvas,
+    Heading,
+    Picture,
+    Typesetter,
+)
+from regard.lens.plots.fonts import select_fonts
+
+Matrix = NDArray[np.floating]
+
+# all lengths are in inches
+_MAX_GRID = 15.0  # width or height of all maps of a grid together, before their cells shrink
+_MIN_CELL, _MAX_CELL = 0.07, 0.2  # in a grid; smaller labels are unreadable
+_MIN_MAP, _MAX_MAP = 1.05, 5.6
+_GAP = 0.16
+_MIN_CELL_WITH_VALUE = 0.27
+_WEIGHTS_NOTE = (
+    "Each row shows how one word distributes its attention over the columns: darker is more, a row sums to 1."
+)
+
+_TABLE_WIDTH, _TABLE_HEIGHT, _CURVE_HEIGHT, _LEFT, _RIGHT = 8.5, 4.0, 0.62, 0.9, 0.6
+_CURVES = (0, 0.06, 0.15, 0.27, 0.5)  # dimensions as a share of d_model: later ones hardly change within a sentence
+_ENCODING_NOTE = (
+    "Each row of the heat map is the vector added to the word at that position. Below: some of its columns."
+)
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """The weights of one head: each row attends to the columns."""
+
+    title: str
+    weights: Matrix  # (T, S)
+    is_causal: bool = False
+
+
+def draw_grid(
+    maps: Sequence[Sequence[AttentionMap]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    sentences: tuple[str, ...] = (),
+) -> Picture:
+    """One row of maps per layer, one column per head, all with the same colour scale."""
+    typesetter = Typesetter(select_fonts([*rows, *columns, title, *sentences]))
+    n_layers, n_heads = len(maps), max(map(len, maps))
+    fitting = min(_MAX_GRID / (n_heads * len(columns)), _MAX_GRID / (n_layers * len(rows)))
+    cell = min(max(fitting, _MIN_CELL), _MAX_CELL)
+    width, height = (min(max(n * cell, _MIN_MAP), _MAX_MAP) for n in (len(columns), len(rows)))
+    row_labels = _Labels(typesetter, rows, height / len(rows))
+    column_labels = _Labels(typesetter, columns, width / len(columns))
+    content = row_labels.size + n_heads * width + (n_heads - 1) * _GAP
+    heading = Heading(typesetter, title, sentences, _WEIGHTS_NOTE, content)
+    row_height = 0.24 + height + column_labels.size + _GAP
+    canvas = Canvas(heading.width + 2 * MARGIN, heading.height + n_layers * row_height + 2 * MARGIN - _GAP, typesetter)
+    heading.draw(canvas, MARGIN, MARGIN)
+    for layer, heads in enumerate(maps):
+        top = MARGIN + heading.height + layer * row_height
+        for number, attention_map in enumerate(heads):
+            left = MARGIN + row_labels.size + number * (width + _GAP)
+            canvas.text(left, top, attention_map.title, 8)
+            axes = canvas.axes(left, top + 0.2, width, height)
+            _draw_weights(axes, attention_map)
+            column_labels.draw_below(axes)
+            if number == 0:
+                row_labels.draw_left_of(axes)
+    return Picture(canvas.figure, title, typesetter.fonts.warnings)
+
+
+def draw_single(
+    attention_map: AttentionMap, rows: Sequence[str], columns: Sequence[str], sentences: tuple[str, ...] = ()
+) -> Picture:
+    """One large map, with the weights as numbers where they fit."""
+    title, weights = attention_map.title, attention_map.weights
+    typesetter = Typesetter(select_fonts([*rows, *columns, title, *sentences]))
+    cell = min(max(13 / max(len(columns), len(rows)), 0.11), 0.46)
+    width, height = (max(n * cell, 1.4) for n in (len(columns), len(rows)))
+    row_labels, column_labels = (_Labels(typesetter, words, cell, max_columns=22) for words in (rows, columns))
+    heading = Heading(typesetter, title, sentences, _WEIGHTS_NOTE, row_labels.size + width)
+    left, top = MARGIN + row_labels.size, MARGIN + heading.height + 0.05
+    canvas = Canvas(heading.width + 2 * MARGIN, top + height + column_labels.size + MARGIN, typesetter)
+    heading.draw(canvas, MARGIN, MARGIN)
+    axes = canvas.axes(left, top, width, height)
+    _draw_weights(axes, attention_map)
+    row_labels.draw_left_of(axes)
+    column_labels.draw_below(axes)
+    if cell >= _MIN_CELL_WITH_VALUE:
+        _write_values(axes, weights, typesetter, size=min(8.0, cell * 19))
+    return Picture(canvas.figure, title, typesetter.fonts.warnings)
+
+
+class _Labels:
+    """The words along one side of a map: `size` is the space they take, across the side."""
+
+    def __init__(self, typesetter: Typesetter, words: Sequence[str], cell: float, max_columns: int = 14) -> None:
+        step = ceil(_MIN_CELL / cell - 1e-6)  # in very long texts only every n-th word has space for a label
+        self._positions = range(0, len(words), step)
+        self._words = [typesetter.label(words[position], max_columns) for position in self._positions]
+        font_size = min(9.0, cell * step * POINTS_PER_INCH * 0.86)
+        self._style = typesetter.style(font_size, INK)
+        self.size = typesetter.max_width(self._words, font_size) + 0.07
+
+    def draw_below(self, axes: Axes) -> None:
+        transform = axes.get_xaxis_transform()
+        gap = 0.045 / axes.bbox.height * axes.figure.dpi
+        vertical = self._style | {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center_baseline"}
+        for x, word in zip(self._positions, self._words, strict=True):
+            axes.text(x, -gap, word, transform=transform, **vertical)
+
+    def draw_left_of(self, axes: Axes) -> None:
+        transform = axes.get_yaxis_transform()
+        gap = 0.045 / axes.bbox.width * axes.figure.dpi
+        for y, word in zip(self._positions, self._words, strict=True):
+            axes.text(-gap, y, word, transform=transform, ha="right", va="center_baseline", **self._style)
+
+
+def _draw_weights(axes: Axes, attention_map: AttentionMap) -> None:
+    """Unsmoothed; one weight has the same colour in every map."""
+    weights = attention_map.weights
+    axes.imshow(weights, cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    if attention_map.is_causal:
+        future = np.triu(np.ones_like(weights, dtype=bool), k=1) & (weights == 0)
+        overlay = np.ma.masked_where(~future, np.zeros_like(weights))
+        axes.imshow(overlay, cmap=ListedColormap([MASKED]), aspect="auto", interpolation="nearest")
+    axes.set_xlim(-0.5, weights.shape[1] - 0.5)
+    axes.set_ylim(weights.shape[0] - 0.5, -0.5)
+
+
+def _write_values(axes: Axes, weights: Matrix, typesetter: Typesetter, size: float) -> None:
+    for (row, column), weight in np.ndenumerate(weights):
+        if weight >= 0.005:
+            text = f"{weight:.2f}".lstrip("0") if weight < 0.995 else "1"
+            colour = BACKGROUND if weight > 0.65 else (INK if weight >= 0.1 else GRAY)
+            axes.text(column, row, text, ha="center", va="center", **typesetter.style(size, colour))
+
+
+def draw_encoding(table: Matrix, title: str, subtitle: str = "") -> Picture:
+    """A positional encoding (T, D) as a heat map, with the curves of some dimensions below it."""
+    n_positions, d_model = table.shape
+    limit = float(np.abs(table).max()) or 1.0
+    typesetter = Typesetter(select_fonts([title, subtitle]))
+    dots = max(1, round(_TABLE_WIDTH * DOTS_PER_INCH / d_model))  # a whole number per column prevents stripes
+    width = d_model * dots / DOTS_PER_INCH
+    heading = Heading(typesetter, title, (subtitle,), _ENCODING_NOTE, _LEFT + width + _RIGHT)
+    left, top = MARGIN + _LEFT, MARGIN + heading.height
+    curves_top = top + _TABLE_HEIGHT + 0.75
+    canvas_height = curves_top + len(_CURVES) * (_CURVE_HEIGHT + 0.1) + 0.45
+    canvas = Canvas(heading.width + 2 * MARGIN, canvas_height, typesetter)
+    heading.draw(canvas, MARGIN, MARGIN)
+    table_axes = canvas.axes(left, top, width, _TABLE_HEIGHT)
+    image = table_axes.imshow(table, cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    _add_scales(table_axes, typesetter, "position", "dimension")
+    colour_bar = canvas.axes(left + width + 0.12, top, 0.12, _TABLE_HEIGHT)
+    canvas.figure.colorbar(image, cax=colour_bar, ticks=[-limit, 0, limit], format=_format_tick)
+    colour_bar.tick_params(length=2, color=LINE, labelsize=8, labelcolor=GRAY)
+    for spine in colour_bar.spines.values():
+        spine.set(color=LINE, linewidth=0.6)
+    for number, dimension in enumerate(_curve_dimensions(d_model)):
+        curve_top = curves_top + number * (_CURVE_HEIGHT + 0.1)
+        axes = canvas.axes(left, curve_top, width, _CURVE_HEIGHT)
+        axes.axhline(0, color=LINE, linewidth=0.6)
+        axes.plot(np.arange(n_positions), table[:, dimension], color=ACCENT, linewidth=1.2)
+        axes.set_xlim(-0.5, n_positions - 0.5)
+        axes.set_ylim(-1.15 * limit, 1.15 * limit)
+        middle = curve_top + _CURVE_HEIGHT / 2
+        canvas.text(left - 0.08, middle, f"dimension {dimension}", 8, GRAY, ha="right", va="center")
+    _add_scales(axes, typesetter, "", "position")
+    return Picture(canvas.figure, title, typesetter.fonts.warnings)
+
+
+def _add_scales(axes: Axes, typesetter: Typesetter, y_label: str, x_label: str) -> None:
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axes.set_xlabel(x_label, labelpad=2, **typesetter.style(9, GRAY))
+    if y_label:
+        axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.set_ylabel(y_label, labelpad=4, **typesetter.style(9, GRAY))
+    axes.tick_params(length=2, color=LINE, labelsize=8, labelcolor=GRAY)
+
+
+def _format_tick(value: float, _position: int) -> str:
+    return f"{value:.2g}".replace("-", "−")
+
+
+def _curve_dimensions(d_model: int) -> list[int]:
+    """From the highest frequency to a low one; the even dimensions are sines."""
+    return sorted({min(d_model - 1, int(share * d_model) // 2 * 2) for share in _CURVES})
