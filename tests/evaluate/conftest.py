@@ -1,4 +1,4 @@
-"""Translations that are wrong in places, from a seed."""
+"""Random references, and copies of them with random errors."""
 
 import random
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from itertools import product
 import pytest
 
 _SYLLABLES = ("ba", "re", "ti", "lo", "mu", "sen", "kar", "flo", "wei", "dä")
-# many words: TER looks for phrases that moved, which takes long where the same words come again and again
-WORDS = ["".join(one) for one in product(_SYLLABLES, repeat=3)] + [",", "-"]
+# many words: TER searches for moved phrases, which is slow if words repeat often
+WORDS = ["".join(syllables) for syllables in product(_SYLLABLES, repeat=3)] + [",", "-"]
 
 N_SENTENCES = 120
 
-Spoil = Callable[[list[str], float, int], list[str]]
+Corrupt = Callable[[list[str], float, int], list[str]]
 
 
 @pytest.fixture(scope="session")
@@ -22,10 +22,10 @@ def references() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def spoil() -> Spoil:
+def corrupt() -> Corrupt:
     """Replace, drop and move words of each line with a probability."""
 
-    def spoiled(lines: list[str], share: float, seed: int) -> list[str]:
+    def corrupted(lines: list[str], share: float, seed: int) -> list[str]:
         rng = random.Random(seed)
         out = []
         for line in lines:
@@ -36,4 +36,4 @@ def spoil() -> Spoil:
             out.append(" ".join(words))
         return out
 
-    return spoiled
+    return corrupted

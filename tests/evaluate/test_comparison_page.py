@@ -1,4 +1,4 @@
-"""The comparison as a page: whole in itself, and safe whatever the translations say."""
+"""The comparison page: complete, escaped, without external resources."""
 
 import re
 from html.parser import HTMLParser
@@ -9,7 +9,7 @@ EVIL = '<script>alert("1")</script> & <img src=x onerror=alert(1)>'
 
 
 class Reader(HTMLParser):
-    """Tags, attributes and text; notes what is not closed."""
+    """Collects tags, attributes, text, and elements that are not closed."""
 
     void = {"meta", "br"}  # noqa: RUF012
 
@@ -46,11 +46,11 @@ def read(page: str) -> Reader:
 
 
 def evil_page() -> str:
-    found = compare([EVIL, "gut so"], ["gut", EVIL], [["gut", EVIL]], sources=[EVIL, "x"])
-    return comparison_page(found, name_a=f"runs/{EVIL}", name_b='"><script>')
+    comparison = compare([EVIL, "gut so"], ["gut", EVIL], [["gut", EVIL]], sources=[EVIL, "x"])
+    return comparison_page(comparison, name_a=f"runs/{EVIL}", name_b='"><script>')
 
 
-def test_everything_from_outside_is_escaped() -> None:
+def test_text_from_files_is_escaped() -> None:
     page = evil_page()
     reader = read(page)
     assert not reader.tags & {"script", "img", "link", "iframe", "object"}
@@ -58,7 +58,7 @@ def test_everything_from_outside_is_escaped() -> None:
     assert EVIL in reader.text
 
 
-def test_nothing_is_loaded_from_elsewhere() -> None:
+def test_page_has_no_external_resources() -> None:
     page = evil_page()
     assert not [name for name, _ in read(page).attributes if name in ("src", "href", "srcset", "action")]
     assert "url(" not in page and "@import" not in page
@@ -66,30 +66,30 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
     assert not re.search(r"https?://", page)
 
 
-def test_light_and_dark_and_small_screens_are_provided_for() -> None:
+def test_page_supports_dark_mode_and_small_screens() -> None:
     page = evil_page()
     for rule in ("prefers-color-scheme: dark", "max-width: 40rem", 'name="viewport"'):
         assert rule in page
 
 
-def test_scores_words_and_verdict_stand_on_the_page(references, spoil) -> None:
-    found = compare(spoil(references, 0.4, 2), spoil(references, 0.1, 3), [references])
-    page = comparison_page(found, name_a="runs/a", name_b="runs/b")
+def test_page_shows_verdict_scores_and_examples(references, corrupt) -> None:
+    comparison = compare(corrupt(references, 0.4, 2), corrupt(references, 0.1, 3), [references])
+    page = comparison_page(comparison, name_a="runs/a", name_b="runs/b")
     reader = read(page)
-    assert found.verdict in reader.text
-    for change in found.changes:
+    assert comparison.verdict in reader.text
+    for change in comparison.changes:
         assert f"{change.a:.2f}" in reader.text and change.signature in reader.text
-    assert found.better_in_b[0].references[0] in reader.text
-    assert found.better_in_b[0].b in reader.text
+    assert comparison.better_in_b[0].references[0] in reader.text
+    assert comparison.better_in_b[0].b in reader.text
     assert '<mark class="a">' in page and '<mark class="b">' in page
 
 
-def test_systems_that_do_not_differ_have_a_page_too() -> None:
+def test_page_of_equal_systems() -> None:
     reader = read(comparison_page(compare(["", "b"], ["", "b"], [["a", "b"]]), name_a="a", name_b="b"))
     assert "Where" not in reader.text
-    assert "No measure shows a difference" in reader.text
+    assert "No significant difference by any measure." in reader.text
 
 
-def test_an_empty_translation_is_shown_as_such() -> None:
+def test_empty_translation_is_labelled() -> None:
     page = comparison_page(compare([""], ["gut"], [["gut"]]), name_a="a", name_b="b")
     assert "(empty)" in read(page).text

@@ -1,4 +1,4 @@
-"""Run directories as a trainer leaves them, without a trainer."""
+"""Run directories as training writes them, without training."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -23,26 +23,26 @@ n_heads = 4
 """
 
 
-def step(number: int, *, steps: int = 100, nll: float = 1.0, **more: Any) -> Event:
+def step(number: int, *, steps: int = 100, nll: float = 1.0, **fields: Any) -> Event:
     return {
         "event": "step", "at": "2026-01-02T03:04:05.678+00:00", "step": number, "steps": steps, "rate": 0.001,
         "loss": nll + 1, "nll": nll, "norm": 1.0, "n_tokens": 1000, "tokens_per_second": 500.0,
-        "elapsed_seconds": 10 + 2.0 * number, **more,
+        "elapsed_seconds": 10 + 2.0 * number, **fields,
     }  # fmt: skip
 
 
-def validation(number: int, translation: str = "ein Hund", **more: Any) -> Event:
+def validation(number: int, translation: str = "ein Hund", **fields: Any) -> Event:
     samples = [{"source": "a dog", "reference": "ein Hund", "translation": translation}]
     return {
         "event": "validation", "step": number, "best": True, "loss": 0.5, "perplexity": 1.6487, "accuracy": 0.8,
-        "bleu": 31.4, "chrf": 52.7, "samples": samples, **more,
+        "bleu": 31.4, "chrf": 52.7, "samples": samples, **fields,
     }  # fmt: skip
 
 
 def finished(**facts: Any) -> Event:
     head = {"layer": 1, "head": 2, "sharpness": 0.95, "agreement": 0.86, "n_links": 400}
-    known = {"steps": 100, "n_pairs": 4000, "perplexity": 1.1, "bleu": 96.4, "chrf": 98.8, "alignment_head": head}
-    return {"event": "finished", "path": "x", "elapsed_seconds": 9.0, **known, **facts}
+    defaults = {"steps": 100, "n_pairs": 4000, "perplexity": 1.1, "bleu": 96.4, "chrf": 98.8, "alignment_head": head}
+    return {"event": "finished", "path": "x", "elapsed_seconds": 9.0, **defaults, **facts}
 
 
 @pytest.fixture

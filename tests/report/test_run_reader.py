@@ -1,4 +1,4 @@
-"""The story is that of the run that was trained: nothing twice, nothing that was taken back, never too much."""
+"""The summary of a run: complete, without steps that were repeated, and bounded in size."""
 
 import hashlib
 import json
@@ -21,56 +21,56 @@ from .conftest import finished, step, validation
 Make = Callable[..., Path]
 
 
-def test_a_finished_run_is_told_whole(make_run: Make) -> None:
+def test_summary_of_a_finished_run_is_complete(make_run: Make) -> None:
     plan = {"event": "plan", "n_parameters": 5, "steps": 4, "seconds_a_step": 2.0}
     events = [plan, *map(step, (1, 2)), validation(2, "ein"), *map(step, (3, 4)), validation(4), finished()]
-    story = read_run(make_run(events)).to_dict()
-    assert (story["format"], story["name"], story["state"]) == ("regard-run/1", "en-de", "finished")
-    assert story["recipe"]["model"]["d_model"] == 128
-    assert story["plan"] == {"n_parameters": 5, "steps": 4, "seconds_a_step": 2.0}
-    assert [one["step"] for one in story["steps"]] == [1, 2, 3, 4]
-    assert story["steps"][0] == {
+    summary = read_run(make_run(events)).to_dict()
+    assert (summary["format"], summary["name"], summary["state"]) == ("regard-run/1", "en-de", "finished")
+    assert summary["recipe"]["model"]["d_model"] == 128
+    assert summary["plan"] == {"n_parameters": 5, "steps": 4, "seconds_a_step": 2.0}
+    assert [point["step"] for point in summary["steps"]] == [1, 2, 3, 4]
+    assert summary["steps"][0] == {
         "step": 1, "loss": 2.0, "perplexity": pytest.approx(2.718, abs=1e-3), "rate": 0.001,
         "tokens_per_second": 500.0, "elapsed_seconds": 12.0,
     }  # fmt: skip
-    assert story["validations"][0]["bleu"] == 31.4
+    assert summary["validations"][0]["bleu"] == 31.4
     texts = [{"step": 2, "text": "ein"}, {"step": 4, "text": "ein Hund"}]
-    assert story["samples"] == [{"source": "a dog", "reference": "ein Hund", "translations": texts}]
-    assert story["facts"]["alignment_head"]["head"] == 2
-    assert "path" not in story["facts"]
-    assert story["speed"] == {"tokens_per_second": 500.0, "elapsed_seconds": 18.0, "seconds_a_step": 2.0}
-    assert story["eta_seconds"] is None
-    json.dumps(story, allow_nan=False)
+    assert summary["samples"] == [{"source": "a dog", "reference": "ein Hund", "translations": texts}]
+    assert summary["facts"]["alignment_head"]["head"] == 2
+    assert "path" not in summary["facts"]
+    assert summary["speed"] == {"tokens_per_second": 500.0, "elapsed_seconds": 18.0, "seconds_a_step": 2.0}
+    assert summary["eta_seconds"] is None
+    json.dumps(summary, allow_nan=False)
 
 
-def test_steps_that_were_taken_again_are_told_once(make_run: Make) -> None:
+def test_repeated_steps_appear_once(make_run: Make) -> None:
     before = [*(step(i, nll=9.0) for i in range(1, 31)), validation(10), validation(30, "falsch")]
     after = [{"event": "resume", "step": 20, "steps": 100}, *(step(i, nll=1.0) for i in range(21, 26))]
-    story = read_run(make_run(before + after))
-    assert [one.step for one in story.steps] == list(range(1, 26))
-    assert [one.loss for one in story.steps] == [10.0] * 20 + [2.0] * 5
-    assert [one.step for one in story.validations] == [10]
-    assert [sample.translations for sample in story.samples] == [((10, "ein Hund"),)]
-    assert story.notes == ("went on after step 20",)
+    summary = read_run(make_run(before + after))
+    assert [point.step for point in summary.steps] == list(range(1, 26))
+    assert [point.loss for point in summary.steps] == [10.0] * 20 + [2.0] * 5
+    assert [point.step for point in summary.validations] == [10]
+    assert [sample.translations for sample in summary.samples] == [((10, "ein Hund"),)]
+    assert summary.notes == ("resumed after step 20",)
 
 
-def test_a_killed_run_without_a_checkpoint_begins_its_story_anew(make_run: Make) -> None:
-    story = read_run(make_run([*map(step, range(1, 9)), validation(8), *map(step, (1, 2))]))
-    assert [one.step for one in story.steps] == [1, 2]
-    assert (story.validations, story.samples) == ((), ())
+def test_run_restarted_without_a_checkpoint_forgets_its_old_steps(make_run: Make) -> None:
+    summary = read_run(make_run([*map(step, range(1, 9)), validation(8), *map(step, (1, 2))]))
+    assert [point.step for point in summary.steps] == [1, 2]
+    assert (summary.validations, summary.samples) == ((), ())
 
 
 @pytest.mark.parametrize("tail", ['{"event": "step", "step": 3', "\x00\x00", '{"event": "step"'])
-def test_half_a_line_at_the_end_waits_until_it_is_whole(make_run: Make, tail: str) -> None:
+def test_partial_last_line_is_read_once_it_is_complete(make_run: Make, tail: str) -> None:
     run = make_run([step(1), step(2)], tail)
     reader = RunReader(run)
     assert len(reader.read().steps) == 2
-    whole = (run / "journal.jsonl").read_bytes()[: -len(tail)] + json.dumps(step(3)).encode() + b"\n"
-    (run / "journal.jsonl").write_bytes(whole)
-    assert [one.step for one in reader.read().steps] == [1, 2, 3]
+    complete = (run / "journal.jsonl").read_bytes()[: -len(tail)] + json.dumps(step(3)).encode() + b"\n"
+    (run / "journal.jsonl").write_bytes(complete)
+    assert [point.step for point in reader.read().steps] == [1, 2, 3]
 
 
-def test_reading_again_reads_only_what_is_new(make_run: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_again_parses_only_new_lines(make_run: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(map(step, range(1, 6)))
     reader, n_parsed = RunReader(run), 0
     reader.read()
@@ -88,30 +88,30 @@ def test_reading_again_reads_only_what_is_new(make_run: Make, monkeypatch: pytes
     assert n_parsed == 1
 
 
-def test_another_journal_in_its_place_is_read_from_its_start(make_run: Make) -> None:
+def test_replaced_journal_is_read_from_its_start(make_run: Make) -> None:
     reader = RunReader(make_run(map(step, range(1, 6))))
     reader.read()
     make_run([step(1)])
     assert len(reader.read().steps) == 1
 
 
-def test_a_run_that_somebody_trains_is_running_and_says_how_long_it_takes(make_run: Make) -> None:
+def test_locked_run_is_running_and_has_an_eta(make_run: Make) -> None:
     run = make_run(map(step, range(1, 11)))
     assert read_run(run).state == "stopped"
     with lock_directory(run):
-        story = read_run(run)
-        assert (story.state, story.eta_seconds) == ("running", pytest.approx(180))
+        summary = read_run(run)
+        assert (summary.state, summary.eta_seconds) == ("running", pytest.approx(180))
     assert read_run(run).eta_seconds is None
 
 
-def test_the_time_that_is_left_counts_from_the_last_resume(make_run: Make) -> None:
+def test_eta_is_measured_since_the_last_resume(make_run: Make) -> None:
     again = [step(i, elapsed_seconds=1000 + 5.0 * i) for i in range(11, 21)]
     run = make_run([*map(step, range(1, 11)), {"event": "resume", "step": 10, "steps": 100}, *again])
     with lock_directory(run):
         assert read_run(run).eta_seconds == pytest.approx(80 * 5)
 
 
-def test_a_run_without_a_journal_is_what_its_model_says(make_run: Make) -> None:
+def test_run_without_a_journal_is_summarised_from_its_model(make_run: Make) -> None:
     run = make_run([])
     (run / "journal.jsonl").unlink()
     assert (read_run(run).state, read_run(run).steps) == ("stopped", ())
@@ -119,26 +119,26 @@ def test_a_run_without_a_journal_is_what_its_model_says(make_run: Make) -> None:
     (run / "model").mkdir()
     facts = {"recipe": digest, "bleu": 12.5, "profiles": {"en": [1]}}
     (run / "model" / "config.json").write_text(json.dumps({"facts": facts}))
-    story = read_run(run / "model")
-    assert (story.name, story.state, story.facts) == ("en-de", "finished", {"recipe": digest, "bleu": 12.5})
+    summary = read_run(run / "model")
+    assert (summary.name, summary.state, summary.facts) == ("en-de", "finished", {"recipe": digest, "bleu": 12.5})
 
 
-def test_what_is_no_run_is_refused_with_a_hint(tmp_path: Path) -> None:
+def test_directory_without_a_run_is_refused_with_a_hint(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "model", tmp_path / "nowhere"):
-        with pytest.raises(RunError, match=r"there is no run in .*; hint: name a directory that `regard train` made"):
+        with pytest.raises(RunError, match=r"there is no run in .*; hint: name a directory written by `regard train`"):
             read_run(path)
 
 
-def test_a_long_run_is_thinned_and_keeps_its_ends(make_run: Make) -> None:
-    steps = [one.step for one in read_run(make_run(map(step, range(1, 20_001)))).steps]
+def test_long_run_is_downsampled_and_keeps_its_ends(make_run: Make) -> None:
+    steps = [point.step for point in read_run(make_run(map(step, range(1, 20_001)))).steps]
     assert 400 <= len(steps) <= MAX_POINTS
     assert (steps[0], steps[-1]) == (1, 20_000)
-    gaps = {two - one for one, two in pairwise(steps[:-1])}
+    gaps = {later - earlier for earlier, later in pairwise(steps[:-1])}
     assert len(gaps) == 1  # evenly spaced
 
 
-def test_nothing_in_a_journal_can_spoil_the_story(make_run: Make) -> None:
-    odd: list[dict[str, Any]] = [
+def test_invalid_events_are_skipped_in_the_story(make_run: Make) -> None:
+    invalid: list[dict[str, Any]] = [
         {"event": "step"}, {"event": "step", "step": "7"}, {"event": "step", "step": True}, {"event": "nothing"},
         {}, {"event": ["step"]}, {"event": "step", "step": -1}, {"event": "validation", "step": None},
         {"event": "examined"},
@@ -150,28 +150,28 @@ def test_nothing_in_a_journal_can_spoil_the_story(make_run: Make) -> None:
         {"event": "init"}, {"event": "step", "step": 10**400}, {"event": "plan", "steps": 10**400},
         {"event": "validation", "step": 2, "loss": 10**400, "bleu": -(10**400)}, {"event": "finished", "bleu": 10**400},
     ]  # fmt: skip
-    run = make_run(odd)
+    run = make_run(invalid)
     text = (run / "journal.jsonl").read_text()
     (run / "journal.jsonl").write_text("not json\n[1]\n\n" + "[" * 100_000 + "\n" + text)
     (run / "recipe.toml").write_bytes(b"\xff\xfe = [")
-    story = read_run(run)
-    assert [(one.step, one.loss, one.perplexity) for one in story.steps] == [(1, None, None)]
-    assert story.recipe == {}
-    assert json.loads(json.dumps(story.to_dict(), allow_nan=False))["facts"] == {"bleu": None}
+    summary = read_run(run)
+    assert [(point.step, point.loss, point.perplexity) for point in summary.steps] == [(1, None, None)]
+    assert summary.recipe == {}
+    assert json.loads(json.dumps(summary.to_dict(), allow_nan=False))["facts"] == {"bleu": None}
 
 
-def test_a_recipe_with_values_that_json_has_not_is_still_told(make_run: Make) -> None:
+def test_recipe_values_that_json_lacks_become_text(make_run: Make) -> None:
     run = make_run([step(1)])
     (run / "recipe.toml").write_text("a = 2026-01-02\nb = nan\nc = [inf, 1.5, true, 'x']\n[d]\ne = 07:30:00\n")
-    story = read_run(run)
-    assert story.recipe == {"a": "2026-01-02", "b": "nan", "c": ["inf", 1.5, True, "x"], "d": {"e": "07:30:00"}}
-    json.dumps(story.to_dict(), allow_nan=False)
-    assert "2026-01-02" in report_page(story)
+    summary = read_run(run)
+    assert summary.recipe == {"a": "2026-01-02", "b": "nan", "c": ["inf", 1.5, True, "x"], "d": {"e": "07:30:00"}}
+    json.dumps(summary.to_dict(), allow_nan=False)
+    assert "2026-01-02" in report_page(summary)
     (run / "recipe.toml").write_text(f"a = 0x{'f' * 9000}\n")
     assert read_run(run).recipe == {}
 
 
-def test_nothing_in_a_story_grows_without_bound(make_run: Make) -> None:
+def test_size_of_a_summary_is_bounded(make_run: Make) -> None:
     side = {"name": "a.en", "n_lines": 3}
     finding = {"kind": "x", "severity": "note", "message": "m" * 100_000, "lines": list(range(10_000))}
     events: list[dict[str, Any]] = [
@@ -181,19 +181,19 @@ def test_nothing_in_a_story_grows_without_bound(make_run: Make) -> None:
     for i in range(1, 3001):
         samples = [{"source": f"s{i}-{j}" * 2000, "reference": "r", "translation": "t" * 9000} for j in range(3)]
         events.append(validation(i, samples=samples))
-    story = read_run(make_run(events))
-    assert len(story.findings) == MAX_FINDINGS
-    assert len(story.findings[0]["message"]) <= MAX_CHARACTERS + 1
-    assert len(story.notes) == MAX_NOTES
-    assert len(story.validations) <= MAX_POINTS
-    assert len(json.dumps(story.to_dict())) < 1_000_000
+    summary = read_run(make_run(events))
+    assert len(summary.findings) == MAX_FINDINGS
+    assert len(summary.findings[0]["message"]) <= MAX_CHARACTERS + 1
+    assert len(summary.notes) == MAX_NOTES
+    assert len(summary.validations) <= MAX_POINTS
+    assert len(json.dumps(summary.to_dict())) < 1_000_000
 
 
-def test_reading_a_run_loads_no_torch(make_run: Make) -> None:
+def test_reading_a_run_imports_no_torch(make_run: Make) -> None:
     run = make_run([step(1), validation(1), finished()])
     program = (
         "import sys; from regard.report import read_run, report_page;"
         "assert report_page(read_run(sys.argv[1])); sys.exit('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(run)], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", program, str(run)], check=False, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr

@@ -80,9 +80,9 @@ def test_a_report_that_can_not_be_written_costs_a_warning_and_nothing_else(
     monkeypatch.setattr("regard.report.live._replace", full)
     done = inline(*arguments(text, "run", *FEW, "--report"))
     assert done.returncode == 0
-    assert done.stderr.count("warning: no report: [Errno 28] No space left on device") == 1
+    assert done.stderr.count("warning: cannot write the report: [Errno 28] No space left on device") == 1
     assert (tmp_path / "run" / "model" / "model.safetensors").exists()
-    assert "its story" not in done.stderr
+    assert "the report is in" not in done.stderr
 
 
 def test_the_street_corpus_is_there_without_any_file(

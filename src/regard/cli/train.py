@@ -89,7 +89,7 @@ def train(
             display.say(f"stopped after step {stopped.step}, and saved; the same command goes on from there")
             raise typer.Exit(128 + stopped.signal_number) from stopped
         if (page := out / "report.html").exists():
-            display.say(f"its story is in {page}")
+            display.say(f"the report is in {page}")
 
 
 def parse_time(text: str) -> float:

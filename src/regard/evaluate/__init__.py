@@ -1,10 +1,9 @@
-"""Scores and significance: how good translations are, and whether one system is better than another. No torch here."""
+"""Scores of translations, and significance of the difference between two systems. Imports no torch."""
 
 from regard.evaluate.comparison import Bucket, Comparison, Difference, Example, compare
 from regard.evaluate.comparison_page import comparison_page
 from regard.evaluate.measures import TOKENIZERS, check_tokenizer
-from regard.evaluate.reading import TestSet, read_test_set
-from regard.evaluate.scoring import Score, Scores, score
+from regard.evaluate.scoring import Score, Scores, TestSet, read_test_set, score
 from regard.evaluate.significance import DEFAULT_SEED, Interval
 from regard.evaluate.word_diff import mark_changes
 

@@ -1,11 +1,12 @@
-"""Is one set of translations better than another, and where?"""
+"""Compares two sets of translations: significance, scores by length, examples."""
 
-# N sentences, R trials, K statistics of all measures side by side
+# N sentences, R trials, K statistics of all measures
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
+from operator import eq
 from typing import Literal
 
 import numpy as np
@@ -16,14 +17,14 @@ from regard.evaluate.significance import DEFAULT_SEED, Interval, interval_95, p_
 
 Side = Literal["A", "B"]
 
-SIGNIFICANT = 0.05
-_EDGES = (0, 6, 11, 21, 31)
-_TIE = 1e-6  # of chrF++: less is the rounding of sums
+SIGNIFICANCE_LEVEL = 0.05
+_LENGTH_EDGES = (0, 6, 11, 21, 31)
+_TIE = 1e-6  # smaller differences of chrF++ are rounding errors
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One measure of both systems."""
+    """The difference between two systems by one measure."""
 
     name: str
     lower_is_better: bool
@@ -37,20 +38,20 @@ class Difference:
 
     @property
     def difference(self) -> float:
-        """From A to B."""
+        """b - a."""
         return self.b - self.a
 
     @property
     def better(self) -> Side | None:
-        """Which system is better, or None where chance explains the difference (approximate randomisation)."""
-        if self.p_randomization >= SIGNIFICANT:
+        """The better system, or None if the difference is not significant (approximate randomisation)."""
+        if self.p_randomization >= SIGNIFICANCE_LEVEL:
             return None
         return "B" if (self.difference > 0) != self.lower_is_better else "A"
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Sentences whose reference is of similar length."""
+    """Scores of the sentences whose references have similar lengths."""
 
     label: str
     n_sentences: int
@@ -62,7 +63,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence in both translations; its chrF++ in each."""
+    """One sentence with both translations and their chrF++."""
 
     line: int
     source: str | None
@@ -75,7 +76,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Comparison:
-    """B beside A. Wins are sentences with the higher chrF++; examples begin with the largest difference."""
+    """Two systems compared. A win is a sentence with the higher chrF++; examples start with the largest difference."""
 
     n_sentences: int
     n_identical: int
@@ -89,21 +90,21 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Which system is better, by which measures, in one sentence."""
-        by_side = {side: [one.name for one in self.changes if one.better == side] for side in ("B", "A", None)}
-        said = [f"{side} is better by {_listed(by_side[side])}" for side in ("B", "A") if by_side[side]]
-        if not said:
-            return "No measure shows a difference that chance would not explain."
-        if by_side[None]:
-            said.append(f"by {_listed(by_side[None])}, chance explains the difference")
-        return "; ".join(said) + "."
+        """One sentence: which system is better, and by which measures."""
+        names = {side: [change.name for change in self.changes if change.better == side] for side in ("B", "A", None)}
+        clauses = [f"{side} is better by {_listed(names[side])}" for side in ("B", "A") if names[side]]
+        if not clauses:
+            return "No significant difference by any measure."
+        if names[None]:
+            clauses.append(f"no significant difference by {_listed(names[None])}")
+        return "; ".join(clauses) + "."
 
     def with_examples(self, n: int) -> "Comparison":
-        """The same with at most n examples of each side."""
+        """A copy with at most n examples per side."""
         return replace(self, better_in_a=self.better_in_a[:n], better_in_b=self.better_in_b[:n])
 
     def to_dict(self) -> dict[str, object]:
-        """As plain values."""
+        """Plain values, for JSON."""
         plain = asdict(self)
         for change, values in zip(self.changes, plain["changes"], strict=True):
             values |= {"difference": change.difference, "better": change.better}
@@ -127,20 +128,21 @@ def compare(
     n_shuffles: int = 10_000,
     seed: int = DEFAULT_SEED,
 ) -> Comparison:
-    """Compare two translations of the same sentences; `n_examples` are kept of each side's best."""
+    """Compare two translations of the same sentences, with up to `n_examples` examples per side."""
     check_lengths(references, a=a, b=b, **({} if sources is None else {"sources": sources}))
     bound = measures(references, lowercase=lowercase, tokenize=tokenize)
-    found_a = [measure.measure(a) for measure in bound.all]
-    found_b = [measure.measure(b) for measure in bound.all]
-    chrf_a, chrf_b = (sentence_chrf(bound, found[1], out, references) for found, out in ((found_a, a), (found_b, b)))
+    measured_a = [measure.measure(a) for measure in bound.all]
+    measured_b = [measure.measure(b) for measure in bound.all]
+    chrf_a = sentence_chrf(bound, measured_a[1], a, references)
+    chrf_b = sentence_chrf(bound, measured_b[1], b, references)
     gain = chrf_b - chrf_a
     order = np.argsort(gain, kind="stable")
     example = partial(_example, a, b, chrf_a, chrf_b, references, sources)
     return Comparison(
         n_sentences=len(a),
-        n_identical=sum(one == other for one, other in zip(a, b, strict=True)),
-        changes=_changes(bound, found_a, found_b, n_bootstrap, n_shuffles, seed),
-        buckets=_buckets(bound, found_a, found_b, bound.n_tokens(references[0])),
+        n_identical=sum(map(eq, a, b)),
+        changes=_changes(bound, measured_a, measured_b, n_bootstrap, n_shuffles, seed),
+        buckets=_buckets(bound, measured_a, measured_b, bound.n_tokens(references[0])),
         a_wins=int((gain < -_TIE).sum()),
         ties=int((np.abs(gain) <= _TIE).sum()),
         b_wins=int((gain > _TIE).sum()),
@@ -159,30 +161,30 @@ def _example(
     i: int,
 ) -> Example:
     source = None if sources is None else sources[i]
-    same_line = tuple(lines[i] for lines in references)
-    return Example(i + 1, source, same_line, a[i], b[i], float(chrf_a[i]), float(chrf_b[i]))
+    own_references = tuple(lines[i] for lines in references)
+    return Example(i + 1, source, own_references, a[i], b[i], float(chrf_a[i]), float(chrf_b[i]))
 
 
 def _changes(
     bound: Measures, a: list[Measured], b: list[Measured], n_bootstrap: int, n_shuffles: int, seed: int
 ) -> tuple[Difference, ...]:
-    rows_a, rows_b = (np.hstack([one.statistics for one in found]) for found in (a, b))  # (N, K)
+    rows_a, rows_b = (np.hstack([results.statistics for results in measured]) for measured in (a, b))  # (N, K)
     resampled = np.split(resampled_sums(np.hstack([rows_a, rows_b]), n_bootstrap, seed), 2, axis=1)
     swapped = swapped_sums(rows_a, rows_b, n_shuffles, seed)
     changes = []
-    parts = zip(*(split(sums, a) for sums in (*resampled, *swapped)), strict=True)
-    for measure, one, other, (drawn_a, drawn_b, swapped_a, swapped_b) in zip(bound.all, a, b, parts, strict=True):
-        drawn = measure.values(drawn_b) - measure.values(drawn_a)
+    trials = zip(*(split(sums, a) for sums in (*resampled, *swapped)), strict=True)
+    for measure, in_a, in_b, (boot_a, boot_b, swapped_a, swapped_b) in zip(bound.all, a, b, trials, strict=True):
+        bootstrap = measure.values(boot_b) - measure.values(boot_a)
         shuffled = measure.values(swapped_b) - measure.values(swapped_a)
-        observed = abs(other.value - one.value)
+        observed = abs(in_b.value - in_a.value)
         changes.append(
             Difference(
                 name=measure.name,
                 lower_is_better=measure.lower_is_better,
-                a=one.value,
-                b=other.value,
-                interval=interval_95(drawn),
-                p_bootstrap=p_value(np.abs(drawn) - np.abs(drawn).mean(), observed),
+                a=in_a.value,
+                b=in_b.value,
+                interval=interval_95(bootstrap),
+                p_bootstrap=p_value(np.abs(bootstrap) - np.abs(bootstrap).mean(), observed),
                 p_randomization=p_value(np.abs(shuffled), observed),
                 signature=measure.signature(bs=n_bootstrap, ar=n_shuffles, seed=seed),
             )
@@ -191,18 +193,18 @@ def _changes(
 
 
 def _buckets(bound: Measures, a: list[Measured], b: list[Measured], lengths: list[int]) -> tuple[Bucket, ...]:
-    """Both systems by the length of the first reference; lengths that do not occur are left out."""
-    placed = np.searchsorted(_EDGES, lengths, side="right") - 1
-    labels = [f"{low or 1}–{next_low - 1}" for low, next_low in pairwise(_EDGES)] + [f"{_EDGES[-1]}+"]
+    """Scores by the length of the first reference; empty buckets are left out."""
+    indices = np.searchsorted(_LENGTH_EDGES, lengths, side="right") - 1
+    labels = [f"{low or 1}–{next_low - 1}" for low, next_low in pairwise(_LENGTH_EDGES)] + [f"{_LENGTH_EDGES[-1]}+"]
     buckets = []
-    for number, label in enumerate(labels):
-        inside = placed == number
+    for index, label in enumerate(labels):
+        inside = indices == index
         if inside.any():
-            bleu_a, bleu_b = (_value(bound.bleu, found[0], inside) for found in (a, b))
-            chrf_a, chrf_b = (_value(bound.chrf, found[1], inside) for found in (a, b))
+            bleu_a, bleu_b = (_value(bound.bleu, measured[0], inside) for measured in (a, b))
+            chrf_a, chrf_b = (_value(bound.chrf, measured[1], inside) for measured in (a, b))
             buckets.append(Bucket(label, int(inside.sum()), bleu_a, bleu_b, chrf_a, chrf_b))
     return tuple(buckets)
 
 
-def _value(measure: Measure, found: Measured, inside: np.ndarray) -> float:
-    return float(measure.values(found.statistics[inside].sum(axis=0, keepdims=True))[0])
+def _value(measure: Measure, measured: Measured, inside: np.ndarray) -> float:
+    return float(measure.values(measured.statistics[inside].sum(axis=0, keepdims=True))[0])

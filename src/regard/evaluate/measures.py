@@ -1,7 +1,7 @@
-"""BLEU, chrF++ and TER as sacreBLEU defines them: statistics of each sentence, and scores of any sum of them.
+"""BLEU, chrF++ and TER as defined by sacreBLEU: statistics of each sentence, and scores of their sums.
 
-A corpus score is a function of summed sentence statistics. So the text is looked at once, and a score of resampled or
-swapped sentences is a sum of rows and one of the three functions below, for thousands of sums at a time.
+A corpus score is a function of summed sentence statistics. So the text is processed once, and the scores of thousands
+of resampled or swapped sets of sentences are computed from sums of rows by the three functions below.
 """
 
 # N sentences, R sums (resamples, buckets or single sentences), K statistics of a measure
@@ -30,10 +30,10 @@ _CHRF_BETA = 2
 
 @dataclass(frozen=True)
 class Measured:
-    """What a measure found in one set of outputs."""
+    """The corpus score and sentence statistics of one set of outputs."""
 
     value: float
-    """sacreBLEU's own corpus score."""
+    """The corpus score as computed by sacreBLEU."""
     statistics: Array  # (N, K)
 
 
@@ -48,13 +48,16 @@ class Measure:
     """Scores of summed statistics: (R, K) → (R)."""
 
     def measure(self, outputs: Sequence[str]) -> Measured:
-        """Look at the text, once."""
+        """Score the outputs, and keep the statistics of each sentence.
+
+        sacreBLEU has no public API for sentence statistics; a test pins the private names to the version they are of.
+        """
         rows = self.metric._extract_corpus_statistics(outputs, None)
         value = float(self.metric._aggregate_and_compute(rows).score)
         return Measured(value, np.array(rows, dtype=np.float64))
 
     def signature(self, **notes: int | None) -> str:
-        """sacreBLEU's signature, with the trials and the seed of what was done (bs, ar, seed)."""
+        """sacreBLEU's signature, with the numbers of trials (bs, ar) and the seed."""
         signature = self.metric.get_signature()
         for key, value in notes.items():
             signature.update(key, value)
@@ -71,19 +74,19 @@ class Measures:
 
     @property
     def all(self) -> tuple[Measure, Measure, Measure]:
-        """In the order in which they are shown."""
+        """In the order of display."""
         return self.bleu, self.chrf, self.ter
 
     def n_tokens(self, sentences: Sequence[str]) -> list[int]:
-        """Lengths, in the tokens that BLEU counts."""
+        """Lengths in tokens, as tokenized for BLEU."""
         return [len(self.bleu.metric._preprocess_segment(sentence).split()) for sentence in sentences]
 
 
 def measures(references: Sequence[Sequence[str]], *, lowercase: bool = False, tokenize: str = "13a") -> Measures:
-    """The measures for one or more reference translations, each a list with one line a sentence.
+    """The measures for one or more lists of reference translations.
 
-    TER ignores case always, as sacreBLEU's does; it counts characters where BLEU's tokenizer is for a script without
-    spaces. The signatures say so.
+    TER always ignores case, as in sacreBLEU, and counts characters if the tokenizer is for a script without spaces; its
+    signature states both.
     """
     check_tokenizer(tokenize)
     spaceless = tokenize in _SPACELESS
@@ -98,42 +101,42 @@ def measures(references: Sequence[Sequence[str]], *, lowercase: bool = False, to
 
 
 def check_tokenizer(name: str) -> None:
-    """A UserError where BLEU can not cut sentences this way: to be asked before hours of translating."""
+    """Raise a UserError if the tokenizer is unknown or not installed; call it before hours of translating."""
     if name not in TOKENIZERS:
         raise UserError(f"{name!r} is not a tokenizer for BLEU", hint=f"choose one of {', '.join(TOKENIZERS)}")
     try:
         BLEU(tokenize=name)
     except RuntimeError as error:
-        hint = f'pip install "sacrebleu[{_EXTRA[name]}]", or take --tokenize char'
+        hint = f"pip install 'sacrebleu[{_EXTRA[name]}]', or use --tokenize char"
         raise UserError(f"the tokenizer {name} is not installed", hint=hint) from error
 
 
 def bleu_values(sums: Array) -> Array:
-    """BLEU of (R, 10) sums: output length, reference length, four counts of matches, four of n-grams."""
+    """BLEU from (R, 10) sums: output length, reference length, four counts of matching n-grams, four of all n-grams."""
     n_output, n_reference = sums[:, 0], sums[:, 1]
     matches, totals = sums[:, 2 : 2 + _BLEU_ORDER], sums[:, 2 + _BLEU_ORDER :]
-    missed = np.cumsum(matches == 0, axis=1)  # "exp" smoothing halves a missing precision once more each time
-    smoothed = np.where(matches == 0, 0.5**missed, matches)
+    n_zeros = np.cumsum(matches == 0, axis=1)  # "exp" smoothing: the k-th zero count becomes 2^-k
+    smoothed = np.where(matches == 0, 0.5**n_zeros, matches)
     logs = np.log(100 * smoothed / np.maximum(totals, 1)).mean(axis=1)
-    shortness = np.minimum(0, 1 - n_reference / np.maximum(n_output, 1))
+    log_brevity_penalty = np.minimum(0, 1 - n_reference / np.maximum(n_output, 1))
     defined = matches.any(axis=1) & totals.all(axis=1)
-    return np.where(defined, np.exp(shortness + logs), 0.0)
+    return np.where(defined, np.exp(log_brevity_penalty + logs), 0.0)
 
 
 def chrf_values(sums: Array) -> Array:
-    """chrF of (R, 3 × orders) sums: n-grams of the output, of the reference, and common ones, for each order."""
+    """chrF from (R, 3 × orders) sums: per order the n-grams of the output, of the reference, and in common."""
     of_output, of_reference, common = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]  # (R, orders)
     counted = (of_output > 0) & (of_reference > 0)
     n_orders = np.maximum(counted.sum(axis=1), 1)
     precision = (counted * common / np.maximum(of_output, 1)).sum(axis=1) / n_orders
     recall = (counted * common / np.maximum(of_reference, 1)).sum(axis=1) / n_orders
     factor = _CHRF_BETA**2
-    below = factor * precision + recall
-    return cast(Array, 100 * (1 + factor) * precision * recall / np.where(below > 0, below, 1))
+    denominator = factor * precision + recall
+    return cast(Array, 100 * (1 + factor) * precision * recall / np.where(denominator > 0, denominator, 1))
 
 
 def ter_values(sums: Array) -> Array:
-    """TER of (R, 2) sums: edits, and the mean length of the references."""
+    """TER from (R, 2) sums: number of edits, mean length of the references."""
     edits, n_reference = sums[:, 0], sums[:, 1]
     rate = edits / np.where(n_reference > 0, n_reference, 1)
     return 100 * np.where(n_reference > 0, rate, edits > 0)

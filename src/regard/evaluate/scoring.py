@@ -1,13 +1,15 @@
-"""How good are these translations?"""
+"""Scores of a set of translations, and test sets read from files."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
-from regard.errors import UserError
+from regard.errors import DataError, UserError
 from regard.evaluate.measures import Array, Measured, Measures, measures
 from regard.evaluate.significance import DEFAULT_SEED, Interval, interval_95, resampled_sums
+from regard.text.lines import read_lines
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-    """sacreBLEU's three measures, and chrF++ of each sentence."""
+    """BLEU, chrF++ and TER of a corpus, and chrF++ of each sentence."""
 
     n_sentences: int
     bleu: Score
@@ -32,16 +34,16 @@ class Scores:
 
     @property
     def all(self) -> tuple[Score, Score, Score]:
-        """In the order in which they are shown."""
+        """In the order of display."""
         return self.bleu, self.chrf, self.ter
 
     def worst(self, n: int) -> list[int]:
-        """The n sentences with the lowest chrF++, lowest first, counted from 0."""
+        """Indices of the n sentences with the lowest chrF++, lowest first."""
         return sorted(range(self.n_sentences), key=self.sentence_chrf.__getitem__)[:n]
 
     def to_dict(self) -> dict[str, object]:
-        """As plain values, without the sentences."""
-        return {"n_sentences": self.n_sentences, "scores": [asdict(one) for one in self.all]}
+        """Plain values, without the scores of sentences."""
+        return {"n_sentences": self.n_sentences, "scores": [asdict(score) for score in self.all]}
 
 
 def score(
@@ -53,46 +55,84 @@ def score(
     n_bootstrap: int = 1000,
     seed: int = DEFAULT_SEED,
 ) -> Scores:
-    """Score translations against one or more lists of references: values as sacreBLEU's, with 95% intervals.
-
-    An interval says how far the score would move if other sentences of the same kind had been chosen for the test.
-    """
+    """Score translations against one or more lists of references: sacreBLEU's values, with 95% bootstrap intervals."""
     check_lengths(references, outputs=outputs)
     bound = measures(references, lowercase=lowercase, tokenize=tokenize)
-    found = [measure.measure(outputs) for measure in bound.all]
-    sums = resampled_sums(np.hstack([one.statistics for one in found]), n_bootstrap, seed)
+    measured = [measure.measure(outputs) for measure in bound.all]
+    sums = resampled_sums(np.hstack([results.statistics for results in measured]), n_bootstrap, seed)
     scores = []
-    for measure, one, drawn in zip(bound.all, found, split(sums, found), strict=True):
+    for measure, results, resampled in zip(bound.all, measured, split(sums, measured), strict=True):
         signature = measure.signature(bs=n_bootstrap, seed=seed)
-        scores.append(Score(measure.name, one.value, interval_95(measure.values(drawn)), signature))
+        scores.append(Score(measure.name, results.value, interval_95(measure.values(resampled)), signature))
     bleu, chrf, ter = scores
-    by_sentence = sentence_chrf(bound, found[1], outputs, references)
+    by_sentence = sentence_chrf(bound, measured[1], outputs, references)
     return Scores(len(outputs), bleu, chrf, ter, tuple(by_sentence.tolist()))
 
 
 def sentence_chrf(
-    bound: Measures, found: Measured, outputs: Sequence[str], references: Sequence[Sequence[str]]
+    bound: Measures, measured: Measured, outputs: Sequence[str], references: Sequence[Sequence[str]]
 ) -> Array:
-    """chrF++ of each sentence; a blank line that should be blank is right, though chrF has nothing to count there."""
-    by_sentence = bound.chrf.values(found.statistics)
+    """chrF++ of each sentence; 100 for a blank output with a blank reference, where chrF has nothing to count."""
+    by_sentence = bound.chrf.values(measured.statistics)
     for number, output in enumerate(outputs):
         if not output.strip() and any(not reference[number].strip() for reference in references):
             by_sentence[number] = 100.0
     return by_sentence
 
 
-def split(sums: np.ndarray, found: Sequence[Measured]) -> list[np.ndarray]:
-    """Columns that were joined for one multiplication, apart again."""
-    widths = [one.statistics.shape[1] for one in found]
+def split(sums: np.ndarray, measured: Sequence[Measured]) -> list[np.ndarray]:
+    """Split the columns of all measures into those of each."""
+    widths = [results.statistics.shape[1] for results in measured]
     return np.split(sums, np.cumsum(widths)[:-1], axis=1)
 
 
 def check_lengths(references: Sequence[Sequence[str]], **lists: Sequence[str]) -> None:
-    """Every list has as many lines as the first reference, and at least one."""
+    """Raise a UserError unless every list has as many lines as the first reference, and at least one."""
     if not references or not references[0]:
-        raise UserError("there is nothing to score against", hint="give at least one reference with at least one line")
+        raise UserError("no reference to score against", hint="pass at least one reference with at least one line")
     n_lines = len(references[0])
     named = {f"reference {number}": lines for number, lines in enumerate(references, start=1)} | lists
     for name, lines in named.items():
         if len(lines) != n_lines:
-            raise UserError(f"{name}: {len(lines)} lines, but reference 1 has {n_lines}", hint="they go line by line")
+            raise UserError(
+                f"{name}: {len(lines)} lines, but reference 1 has {n_lines}",
+                hint="line i of each must belong to the same sentence",
+            )
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """References, and optionally sources, of the same sentences."""
+
+    __test__ = False  # pytest would collect it as a test class
+
+    references: tuple[list[str], ...]
+    sources: list[str] | None
+    reference_path: Path
+    """The first reference file: all files must have as many lines."""
+
+    def read_outputs(self, path: Path) -> list[str]:
+        """Read translations of this set from a file."""
+        return _read_aligned(path, len(self.references[0]), self.reference_path)
+
+
+def read_test_set(references: Sequence[Path], source: Path | None) -> TestSet:
+    """Read the files; raises a DataError if they have different numbers of lines."""
+    if not references:
+        raise DataError("no reference to score against", hint="add --reference FILE")
+    first = list(read_lines(references[0]))
+    if not first:
+        raise DataError(f"{references[0]}: the file is empty", hint="a reference file has one translation per line")
+    more = [_read_aligned(path, len(first), references[0]) for path in references[1:]]
+    sources = None if source is None else _read_aligned(source, len(first), references[0])
+    return TestSet((first, *more), sources, references[0])
+
+
+def _read_aligned(path: Path, n_lines: int, reference: Path) -> list[str]:
+    lines = list(read_lines(path))
+    if len(lines) != n_lines:
+        raise DataError(
+            f"{path} has {len(lines)} lines, but {reference} has {n_lines}",
+            hint="line i of each file must belong to the same sentence; keep blank lines",
+        )
+    return lines

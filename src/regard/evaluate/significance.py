@@ -1,6 +1,6 @@
-"""Chance, from a seed: sentences drawn again, and sentences swapped between two systems.
+"""Bootstrap resampling, and approximate randomisation between two systems.
 
-The draws are those of sacreBLEU for the same seed, so that intervals and p-values can be checked against it.
+The random draws equal those of sacreBLEU for the same seed, so intervals and p-values can be compared with it.
 """
 
 # N sentences, R trials, K statistics
@@ -13,8 +13,8 @@ import numpy as np
 from regard.evaluate.measures import Array
 
 DEFAULT_SEED = 12345  # sacreBLEU's
-_MAX_CELLS = 1 << 22  # of an (R, N) matrix that is held at once
-_BITS = 32  # random bits are drawn in words of 32; whole words keep the stream the same in blocks
+_MAX_CELLS = 1 << 22  # in an (R, N) matrix in memory
+_BITS = 32  # random bits come in words of 32: blocks of whole words do not change the stream
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Interval:
 
 
 def interval_95(values: Array) -> Interval:
-    """Where 95% of the values lie, counted as sacreBLEU counts."""
+    """The central 95% of the values, by the same rule as sacreBLEU."""
     ordered = np.sort(values)
     outside = len(ordered) // 40
     return Interval(float(ordered[outside]), float(ordered[len(ordered) - outside - 1]))
 
 
 def resampled_sums(statistics: Array, n_trials: int, seed: int) -> Array:
-    """Bootstrap: each of R times, N of the N sentences are drawn with replacement and their statistics summed."""
+    """Bootstrap: the summed statistics of N sentences drawn with replacement, R times."""
     rng = np.random.default_rng(seed)
     n_sentences = len(statistics)
     sums = np.empty((n_trials, statistics.shape[1]))
@@ -47,21 +47,21 @@ def resampled_sums(statistics: Array, n_trials: int, seed: int) -> Array:
 
 
 def swapped_sums(a: Array, b: Array, n_trials: int, seed: int) -> tuple[Array, Array]:
-    """Approximate randomisation: each of R times, each sentence's two outputs change sides, or not, by a coin."""
+    """Approximate randomisation: sums after swapping the outputs of each sentence with probability 1/2, R times."""
     rng = np.random.default_rng(seed)
-    apart = a - b
+    difference = a - b
     swapped_a = np.empty((n_trials, a.shape[1]))
     for block in _blocks(n_trials, len(a)):
         kept = rng.integers(2, size=(block.stop - block.start, len(a)), dtype=bool)
-        swapped_a[block] = kept.astype(np.float64) @ apart
+        swapped_a[block] = kept.astype(np.float64) @ difference
     swapped_a += b.sum(axis=0)
     return swapped_a, a.sum(axis=0) + b.sum(axis=0) - swapped_a
 
 
 def p_value(trials: Array, observed: float) -> float:
-    """How often chance alone gives at least what was observed.
+    """The share of trials that reach the observed value.
 
-    Unlike sacreBLEU's, a trial that equals the observation counts, so two equal systems get 1, not 1 / trials.
+    Unlike in sacreBLEU, a trial equal to the observation counts, so two equal systems get 1, not 1 / trials.
     """
     n_reaching = int((trials >= observed - 1e-9).sum())
     return (n_reaching + 1) / (len(trials) + 1)

@@ -1,7 +1,7 @@
-"""A line chart as SVG: axes, ticks, and each line's name at its end.
+"""A line chart as SVG: axes, ticks, and a label at the end of each line.
 
-Places are percentages of the drawing and text has a fixed size, so that one drawing is as legible on a telephone as on
-a desk. Only the lines themselves are stretched, and their width is not.
+Positions are percentages and text has a fixed size, so the chart is legible on small and large screens. Only the curves
+are stretched, and their line width is not.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
 from math import ceil, floor, log10
 
 from regard.report.wording import few_digits
 
 HEIGHT = 200  # CSS pixels
-_UNITS = 1000  # of the stretched drawing, each way
+_UNITS = 1000  # width and height of the viewBox of the curves
 _LABEL_HEIGHT = 16
 _TICKS = 5
 
@@ -24,30 +23,30 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One curve. `colour` is a class of the page's style."""
+    """One curve. `colour` is a CSS class: blue, orange or ink."""
 
     name: str
     points: Points
     colour: str
-    raw: Points = ()  # drawn faintly behind it
+    raw: Points = ()  # unsmoothed, drawn faintly behind the curve
     dots: bool = False
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """A range with round ends."""
+    """A range of values with ticks."""
 
     low: float
     high: float
     ticks: tuple[float, ...]
 
     def share(self, value: float) -> float:
-        """Where a value is, from 0 to 1."""
+        """The position of a value, from 0 to 1."""
         return (value - self.low) / (self.high - self.low)
 
 
 def chart(title: str, lines: Sequence[Line], *, x_end: float, unit: str = "", note: str = "") -> str:
-    """A figure; empty when there is nothing to draw. `x_end` is the last step of the run."""
+    """A figure, or "" if no line has points. `x_end` is the last step of the run."""
     drawn = [line for line in lines if line.points]
     if not drawn:
         return ""
@@ -58,9 +57,9 @@ def chart(title: str, lines: Sequence[Line], *, x_end: float, unit: str = "", no
         *(_y_tick(y, tick) for tick in y.ticks),
         *(_x_tick(x, tick) for tick in x.ticks),
         '<text x="100%" y="100%" dx="32" dy="20">steps</text>',
-        *(_stretched(line, x, y) for line in drawn),
+        *(_curve(line, x, y) for line in drawn),
         *(_dots(line, x, y) for line in drawn if line.dots),
-        *_names(drawn, x, y),
+        *_labels(drawn, x, y),
     ]
     heading = f"{escape(title)}{f' <small>{escape(unit)}</small>' if unit else ''}"
     below = f"<p>{escape(note)}</p>" if note else ""
@@ -73,7 +72,7 @@ def chart(title: str, lines: Sequence[Line], *, x_end: float, unit: str = "", no
 
 
 def scale(low: float, high: float) -> _Scale:
-    """A range that contains these two, with about five ticks at round values."""
+    """A range that contains both values, with about five ticks at round values."""
     if high <= low:
         high = low + (abs(low) or 1.0)
     rough = (high - low) / _TICKS
@@ -84,20 +83,20 @@ def scale(low: float, high: float) -> _Scale:
 
 
 def smooth(points: Points, n_windows: int = 60) -> list[tuple[float, float]]:
-    """Means of the neighbours on both sides, fewer at the ends: no line runs behind its points."""
+    """Centred moving averages, over fewer points at the ends, so the curve does not lag."""
     reach = len(points) // (2 * n_windows)
     sums = [0.0]
     for _, y in points:
         sums.append(sums[-1] + y)
-    found = []
+    smoothed = []
     for i, (x, _) in enumerate(points):
         side = min(i, len(points) - 1 - i, reach)
-        found.append((x, (sums[i + side + 1] - sums[i - side]) / (2 * side + 1)))
-    return found
+        smoothed.append((x, (sums[i + side + 1] - sums[i - side]) / (2 * side + 1)))
+    return smoothed
 
 
 def _steps_scale(last: float) -> _Scale:
-    """Steps end where the run does; ticks are round, and none is so near the end that the two would collide."""
+    """The axis of steps: it ends at the last step, with ticks at round integers."""
     round_scale = scale(0.0, max(1.0, last))
     high = max(1.0, last)
     ticks = tuple(tick for tick in round_scale.ticks if tick <= high and tick == round(tick))
@@ -105,16 +104,16 @@ def _steps_scale(last: float) -> _Scale:
 
 
 def _y_tick(y: _Scale, tick: float) -> str:
-    at = f"{100 * (1 - y.share(tick)):.2f}%"
+    position = f"{100 * (1 - y.share(tick)):.2f}%"
     return (
-        f'<line class="grid" x1="0" x2="100%" y1="{at}" y2="{at}"/>'
-        f'<text x="0" y="{at}" dx="-8" dy=".32em" text-anchor="end">{_tick_text(tick)}</text>'
+        f'<line class="grid" x1="0" x2="100%" y1="{position}" y2="{position}"/>'
+        f'<text x="0" y="{position}" dx="-8" dy=".32em" text-anchor="end">{_tick_text(tick)}</text>'
     )
 
 
 def _x_tick(x: _Scale, tick: float) -> str:
-    at = f"{100 * x.share(tick):.2f}%"
-    return f'<text x="{at}" y="100%" dy="20" text-anchor="middle">{_tick_text(tick)}</text>'
+    position = f"{100 * x.share(tick):.2f}%"
+    return f'<text x="{position}" y="100%" dy="20" text-anchor="middle">{_tick_text(tick)}</text>'
 
 
 def _tick_text(value: float) -> str:
@@ -125,7 +124,7 @@ def _tick_text(value: float) -> str:
     return f"{value:.6f}".rstrip("0") if abs(value) >= 1e-5 else f"{value:.1e}"
 
 
-def _stretched(line: Line, x: _Scale, y: _Scale) -> str:
+def _curve(line: Line, x: _Scale, y: _Scale) -> str:
     paths = [(line.raw, " raw")] if line.raw else []
     paths.append((line.points, ""))
     inner = "".join(f'<polyline class="{line.colour}{kind}" points="{_path(points, x, y)}"/>' for points, kind in paths)
@@ -133,36 +132,36 @@ def _stretched(line: Line, x: _Scale, y: _Scale) -> str:
 
 
 def _path(points: Points, x: _Scale, y: _Scale) -> str:
-    return " ".join(f"{_UNITS * x.share(one):.1f},{_UNITS * (1 - y.share(two)):.1f}" for one, two in points)
+    return " ".join(f"{_UNITS * x.share(step):.1f},{_UNITS * (1 - y.share(value)):.1f}" for step, value in points)
 
 
 def _dots(line: Line, x: _Scale, y: _Scale) -> str:
     return "".join(
-        f'<circle class="{line.colour}" cx="{100 * x.share(one):.2f}%" cy="{100 * (1 - y.share(two)):.2f}%" r="3">'
-        f"<title>step {one:,.0f}: {escape(line.name)} {few_digits(two)}</title></circle>"
-        for one, two in line.points
+        f'<circle class="{line.colour}" cx="{100 * x.share(step):.2f}%" cy="{100 * (1 - y.share(value)):.2f}%" r="3">'
+        f"<title>step {step:,.0f}: {escape(line.name)} {few_digits(value)}</title></circle>"
+        for step, value in line.points
     )
 
 
-def _names(lines: Sequence[Line], x: _Scale, y: _Scale) -> list[str]:
-    """Each line's name and last value, beside its end; moved apart where they would cover each other."""
+def _labels(lines: Sequence[Line], x: _Scale, y: _Scale) -> list[str]:
+    """The name and last value of each line, next to its end; moved apart where they would overlap."""
     ends = sorted(lines, key=lambda line: -line.points[-1][1])
-    places = spread([HEIGHT * (1 - y.share(line.points[-1][1])) for line in ends])
+    positions = spread([HEIGHT * (1 - y.share(line.points[-1][1])) for line in ends])
     right = 100 * x.share(max(line.points[-1][0] for line in lines))
     return [
-        f'<text class="name {line.colour}" x="{right:.2f}%" y="{place:.1f}" dx="9" '
+        f'<text class="name {line.colour}" x="{right:.2f}%" y="{position:.1f}" dx="9" '
         f'dy=".32em">{escape(line.name)} <tspan>{few_digits(line.points[-1][1])}</tspan></text>'
-        for line, place in zip(ends, places, strict=True)
+        for line, position in zip(ends, positions, strict=True)
     ]
 
 
-def spread(places: Sequence[float], distance: float = _LABEL_HEIGHT) -> list[float]:
-    """Places in rising order, moved so that neighbours are this far apart and the last stays above the axis."""
-    found = list(places)
-    for i in range(1, len(found)):
-        found[i] = max(found[i], found[i - 1] + distance)
-    if found and found[-1] > HEIGHT:
-        found[-1] = float(HEIGHT)
-        for i, _ in reversed(list(enumerate(pairwise(found)))):
-            found[i] = min(found[i], found[i + 1] - distance)
-    return found
+def spread(positions: Sequence[float], distance: float = _LABEL_HEIGHT) -> list[float]:
+    """Ascending positions, moved so that neighbours are `distance` apart and the last is not below the axis."""
+    moved = list(positions)
+    for i in range(1, len(moved)):
+        moved[i] = max(moved[i], moved[i - 1] + distance)
+    if moved and moved[-1] > HEIGHT:
+        moved[-1] = float(HEIGHT)
+        for i in reversed(range(len(moved) - 1)):
+            moved[i] = min(moved[i], moved[i + 1] - distance)
+    return moved

@@ -1,4 +1,4 @@
-"""Keeping report.html while a run is under way. Whatever goes wrong here, the training goes on."""
+"""Writes report.html during a run. An error here never stops the training."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from regard.report.summary import State
 
 REPORT_NAME = "report.html"
 
-_SOONEST_SECONDS = 1.0  # between two pages, even where validations follow each other quickly
-_LARGEST_SHARE = 0.01  # of the time that may go into pages
+_MIN_SECONDS = 1.0  # between two pages, however quickly validations follow each other
+_MAX_SHARE = 0.01  # of the training time spent on pages
 
 
 def write_report(run: str | Path) -> Path:
-    """Write `report.html` of a run as it stands on the disk."""
+    """Write `report.html` from the files of a run."""
     reader = RunReader(run)
     path = reader.directory / REPORT_NAME
-    write_file(path, _encoded(report_page(reader.read())))
+    write_file(path, _encode(report_page(reader.read())))
     return path
 
 
 def is_out_of_date(run: Path) -> bool:
-    """Whether a finished run has no report, or one from before its end."""
+    """Whether a finished run has no report, or one that is older than its model."""
     try:
         return (run / REPORT_NAME).stat().st_mtime_ns < (run / "model" / "config.json").stat().st_mtime_ns
     except OSError:
@@ -37,60 +37,60 @@ def is_out_of_date(run: Path) -> bool:
 
 
 class LiveReport:
-    """Is told every event of a run that has begun; writes the page at its end and, if `live`, every few seconds."""
+    """Receives every event of a run; writes the page at the end and, if `live`, every few seconds."""
 
     def __init__(self, run: Path, *, live: bool, warn: Callable[[str], None]) -> None:
         self._reader = RunReader(run)
         self.path = self._reader.directory / REPORT_NAME
         self._live, self._warn = live, warn
-        self._chronicle = self._reader.chronicle()  # of the run so far, when it is gone on with
+        self._replay = self._reader.replay()  # of earlier sessions, if the run is resumed
         self._next_at = float("-inf")
         self._failed = False
 
-    def begin(self) -> None:
-        """The first page."""
+    def start(self) -> None:
+        """Write the first page."""
         self._write("running")
 
     def event(self, event: str, **fields: Any) -> None:
-        """Take it in, and show it when it is time."""
-        self._chronicle.add({"event": event, "at": datetime.now(UTC).isoformat(timespec="milliseconds"), **fields})
+        """Process an event, and write the page if it is due."""
+        self._replay.add({"event": event, "at": datetime.now(UTC).isoformat(timespec="milliseconds"), **fields})
         if not self._live:
             return
-        if event == "validation":  # there is something to see: not later than a second after the last page
-            self._next_at -= REFRESH_SECONDS - _SOONEST_SECONDS
+        if event == "validation":  # new translations: wait at most a second, not five
+            self._next_at -= REFRESH_SECONDS - _MIN_SECONDS
         if event in ("step", "validation") and perf_counter() >= self._next_at:
             self._write("running")
 
     def close(self) -> None:
-        """The last page; the run has finished, or was stopped."""
+        """Write the last page, of a finished or a stopped run."""
         self._write("stopped")
 
     def _write(self, state: State) -> None:
         started_at = perf_counter()
         try:
-            story = self._reader.told(self._chronicle, state)
-            data = _encoded(report_page(story, reloads=self._live))
+            summary = self._reader.summarise(self._replay, state)
+            data = _encode(report_page(summary, reload=self._live))
             if state == "running":
                 _replace(self.path, data)
             else:
                 write_file(self.path, data)
-        except Exception as error:  # hours of training are worth more than their picture
+        except Exception as error:  # a failed report must not stop hours of training
             if not self._failed:
-                self._warn(f"no report: {getattr(error, 'message', error)}; the training is not touched by this")
+                self._warn(f"cannot write the report: {getattr(error, 'message', error)}; training continues")
             self._failed = True
         now = perf_counter()
-        self._next_at = now + max(REFRESH_SECONDS, (now - started_at) / _LARGEST_SHARE)
+        self._next_at = now + max(REFRESH_SECONDS, (now - started_at) / _MAX_SHARE)
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """In one move, but without waiting for the disk: the next page comes in seconds."""
-    aside = temporary_path(path, "writing")
+    """Replace the file atomically, but without fsync: the next page follows in seconds."""
+    temporary = temporary_path(path, "writing")
     try:
-        aside.write_bytes(data)
-        aside.replace(path)
+        temporary.write_bytes(data)
+        temporary.replace(path)
     finally:
-        discard(aside)
+        discard(temporary)
 
 
-def _encoded(page: str) -> bytes:
+def _encode(page: str) -> bytes:
     return page.encode("utf-8", "backslashreplace")

@@ -1,54 +1,94 @@
-"""From events to a story. Each event is taken in once, so that a run's page can follow it at no cost.
+"""Replays the events of a journal into a summary of the run. Each event is processed once, also while a run goes on.
 
-A journal may be of an older version, or damaged: whatever is not as it should be is passed over.
+A journal may be damaged or from an older version: invalid events and values are skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import exp, isnan
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from regard.report.downsample import Series
-from regard.report.summary import RunStory, SampleStory, State, StepPoint, ValidationPoint
+from regard.report.summary import RunSummary, SampleHistory, State, StepPoint, ValidationPoint
 
 MAX_POINTS = 1_000
 MAX_SAMPLES = 20
-MAX_TRANSLATIONS = 100  # of a sample
+MAX_TRANSLATIONS = 100  # per sample
 MAX_FINDINGS = 200
 MAX_NOTES = 50
-MAX_CHARACTERS = 1_000  # of any text
-MAX_NUMBER = 1e300  # JSON has no largest one
+MAX_CHARACTERS = 1_000  # per text
+MAX_NUMBER = 1e300  # JSON has no limit
 
-_LARGEST_EXPONENT = 700.0
-_SIDE = ("name", "n_lines", "n_blank", "words", "characters")
-_NOT_FACTS = ("event", "at", "path", "elapsed_seconds")
+_MAX_EXPONENT = 700.0
+_SIDE_FIELDS = ("name", "n_lines", "n_blank", "words", "characters")
+_EVENT_FIELDS = ("event", "at", "path", "elapsed_seconds")
 
 Event = Mapping[str, Any]
+Point = TypeVar("Point")
 
 
-class Chronicle:
-    """What the events of a run amount to so far."""
+class _Entry(NamedTuple, Generic[Point]):
+    number: int  # of the point, counted from 0 over all added points
+    step: int
+    point: Point
+
+
+class Downsampled(Generic[Point]):
+    """At most `limit` points over steps: every 1st, 2nd, 4th, … point that was added, and always the last.
+
+    A step that is added again (the run was resumed from an older checkpoint) replaces itself and everything after it.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._stride = 1
+        self._entries: list[_Entry[Point]] = []
+
+    def add(self, step: int, point: Point) -> None:
+        self.remove_from(step)
+        number = self._entries[-1].number + 1 if self._entries else 0
+        if self._entries and self._entries[-1].number % self._stride:
+            self._entries.pop()  # it was only kept because it was the last
+        self._entries.append(_Entry(number, step, point))
+        if len(self._entries) > self._limit:
+            self._stride *= 2
+            last = self._entries[-1]
+            self._entries = [entry for entry in self._entries[:-1] if entry.number % self._stride == 0] + [last]
+
+    def remove_from(self, step: int) -> None:
+        """Remove the points at this step and later."""
+        while self._entries and self._entries[-1].step >= step:
+            self._entries.pop()
+
+    def __iter__(self) -> Iterator[tuple[int, Point]]:
+        return ((entry.step, entry.point) for entry in self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class Replay:
+    """The state of a run after the events so far."""
 
     def __init__(self) -> None:
         self.finished = False
         self._plan: dict[str, Any] | None = None
         self._facts: dict[str, Any] | None = None
-        self._steps: Series[StepPoint] = Series(MAX_POINTS)
-        self._validations: Series[ValidationPoint] = Series(MAX_POINTS)
-        self._samples: dict[tuple[str, str], Series[str]] = {}
+        self._steps: Downsampled[StepPoint] = Downsampled(MAX_POINTS)
+        self._validations: Downsampled[ValidationPoint] = Downsampled(MAX_POINTS)
+        self._samples: dict[tuple[str, str], Downsampled[str]] = {}
         self._corpora: list[dict[str, Any]] = []
         self._findings: list[dict[str, Any]] = []
         self._notes: list[str] = []
         self._last: StepPoint | None = None
         self._n_steps: int | None = None
-        self._since: tuple[int, float] | None = None  # step and seconds where this stretch of the run began
+        self._since: tuple[int, float] | None = None  # first step since the last resume, and its time in seconds
         self._n_tokens = self._busy_seconds = 0.0
         self._started_at: str | None = None
         self._updated_at: str | None = None
 
     def add(self, event: Event) -> None:
-        """Take one event in."""
+        """Process one event."""
         if isinstance(at := event.get("at"), str):
             self._started_at = self._started_at or at[:40]
             self._updated_at = at[:40]
@@ -56,11 +96,11 @@ class Chronicle:
         if handler is not None:
             handler(event)
 
-    def story(
+    def summary(
         self, *, name: str, state: State, recipe: dict[str, Any], facts: dict[str, Any] | None = None
-    ) -> RunStory:
-        """All of it as it stands; `facts` are the model directory's, when there is one."""
-        return RunStory(
+    ) -> RunSummary:
+        """The summary so far; `facts` are those of the model directory, if there is one."""
+        return RunSummary(
             name=name,
             state=state,
             recipe=recipe,
@@ -68,9 +108,9 @@ class Chronicle:
             steps=tuple(point for _, point in self._steps),
             validations=tuple(point for _, point in self._validations),
             samples=tuple(
-                SampleStory(source=source, reference=reference, translations=tuple(series))
-                for (source, reference), series in self._samples.items()
-                if len(series)
+                SampleHistory(source=source, reference=reference, translations=tuple(translations))
+                for (source, reference), translations in self._samples.items()
+                if len(translations)
             ),
             corpora=tuple(self._corpora),
             findings=tuple(self._findings),
@@ -84,22 +124,22 @@ class Chronicle:
         )
 
     def _on_step(self, event: Event) -> None:
-        step, seconds = _whole(event.get("step")), number(event.get("elapsed_seconds"))
+        step, seconds = _natural(event.get("step")), number(event.get("elapsed_seconds"))
         if step is None:
             return
         nll, speed = number(event.get("nll")), number(event.get("tokens_per_second"))
         point = StepPoint(
             step=step,
             loss=number(event.get("loss")),
-            perplexity=None if nll is None else exp(min(nll, _LARGEST_EXPONENT)),
+            perplexity=None if nll is None else exp(min(nll, _MAX_EXPONENT)),
             rate=number(event.get("rate")),
             tokens_per_second=speed,
             elapsed_seconds=seconds,
         )
-        self._cut(step)
+        self._remove_from(step)
         self._steps.add(step, point)
         self.finished, self._last = False, point
-        self._n_steps = _whole(event.get("steps")) or self._n_steps
+        self._n_steps = _natural(event.get("steps")) or self._n_steps
         n_tokens = number(event.get("n_tokens"))
         if n_tokens and speed:
             self._n_tokens += n_tokens
@@ -108,7 +148,7 @@ class Chronicle:
             self._since = (step, seconds)
 
     def _on_validation(self, event: Event) -> None:
-        step = _whole(event.get("step"))
+        step = _natural(event.get("step"))
         if step is None:
             return
         names = ("loss", "perplexity", "accuracy", "bleu", "chrf")
@@ -118,41 +158,41 @@ class Chronicle:
         for sample in samples[:MAX_SAMPLES] if isinstance(samples, list) else []:
             match sample:
                 case {"source": str(source), "reference": str(reference), "translation": str(translation)}:
-                    key = (_short(source), _short(reference))
+                    key = (_shorten(source), _shorten(reference))
                     if key in self._samples or len(self._samples) < MAX_SAMPLES:
-                        self._samples.setdefault(key, Series(MAX_TRANSLATIONS)).add(step, _short(translation))
+                        self._samples.setdefault(key, Downsampled(MAX_TRANSLATIONS)).add(step, _shorten(translation))
 
     def _on_resume(self, event: Event) -> None:
-        step = _whole(event.get("step"))
+        step = _natural(event.get("step"))
         if step is not None:
-            self._cut(step + 1)
+            self._remove_from(step + 1)
             self._since = None
-            self._note(f"went on after step {step:,}")
+            self._note(f"resumed after step {step:,}")
 
     def _on_examined(self, event: Event) -> None:
         report = event.get("report")
         if not isinstance(report, dict) or not all(isinstance(report.get(side), dict) for side in ("source", "target")):
             return
-        source, target = ({name: report[side].get(name) for name in _SIDE} for side in ("source", "target"))
+        source, target = ({name: report[side].get(name) for name in _SIDE_FIELDS} for side in ("source", "target"))
         self._corpora.append({"n_pairs": number(report.get("n_pairs")), "source": source, "target": target})
         findings = report.get("findings")
         for finding in findings if isinstance(findings, list | tuple) else []:
             if isinstance(finding, dict) and len(self._findings) < MAX_FINDINGS:
-                self._findings.append({"corpus": source["name"], **bounded_values(finding)})
+                self._findings.append({"corpus": source["name"], **limit_sizes(finding)})
 
     def _on_plan(self, event: Event) -> None:
-        self._plan = bounded_values({name: value for name, value in event.items() if name not in ("event", "at")})
-        self._n_steps = _whole(event.get("steps")) or self._n_steps
+        self._plan = limit_sizes({name: value for name, value in event.items() if name not in ("event", "at")})
+        self._n_steps = _natural(event.get("steps")) or self._n_steps
 
     def _on_finished(self, event: Event) -> None:
         self.finished = True
-        self._facts = bounded_values({name: value for name, value in event.items() if name not in _NOT_FACTS})
+        self._facts = limit_sizes({name: value for name, value in event.items() if name not in _EVENT_FIELDS})
 
     def _on_refit(self, event: Event) -> None:
-        steps, was = _whole(event.get("steps")), _whole(event.get("was"))
+        steps, was = _natural(event.get("steps")), _natural(event.get("was"))
         if steps is not None and was is not None:
             self._n_steps = steps
-            self._note(f"fitted to the time that was left: {steps:,} steps in place of {was:,}")
+            self._note(f"steps changed from {was:,} to {steps:,}, to fit the remaining time")
 
     def _on_warning(self, event: Event) -> None:
         self._note(f"warning: {event.get('message')}")
@@ -160,69 +200,69 @@ class Chronicle:
     def _on_skipped(self, event: Event) -> None:
         self._note(f"skipped {event.get('checkpoint')}: {event.get('reason')}")
 
-    def _cut(self, step: int) -> None:
-        """A step is taken again: what was told of it and of those after it is no longer true."""
-        self._steps.cut(step)
-        self._validations.cut(step)
+    def _remove_from(self, step: int) -> None:
+        """Forget this step and those after it: they are computed again."""
+        self._steps.remove_from(step)
+        self._validations.remove_from(step)
         for translations in self._samples.values():
-            translations.cut(step)
+            translations.remove_from(step)
 
     def _note(self, text: str) -> None:
         if len(self._notes) < MAX_NOTES:
-            self._notes.append(_short(text))
+            self._notes.append(_shorten(text))
 
     def _speed(self) -> dict[str, float]:
-        found = {}
+        speed = {}
         if self._busy_seconds:
-            found["tokens_per_second"] = self._n_tokens / self._busy_seconds
+            speed["tokens_per_second"] = self._n_tokens / self._busy_seconds
         if self._last is not None and self._last.elapsed_seconds is not None:
-            found["elapsed_seconds"] = self._last.elapsed_seconds
-        if (seconds := self._seconds_a_step()) is not None:
-            found["seconds_a_step"] = seconds
-        return found
+            speed["elapsed_seconds"] = self._last.elapsed_seconds
+        if (seconds := self._seconds_per_step()) is not None:
+            speed["seconds_a_step"] = seconds
+        return speed
 
-    def _seconds_a_step(self) -> float | None:
-        """Of this stretch of the run, with all that goes on between the steps."""
+    def _seconds_per_step(self) -> float | None:
+        """Since the last resume, including validation and everything else between steps."""
         last, since = self._last, self._since
         if last is not None and last.elapsed_seconds is not None and since is not None and last.step > since[0]:
             return (last.elapsed_seconds - since[1]) / (last.step - since[0])
         return number((self._plan or {}).get("seconds_a_step"))
 
     def _eta_seconds(self) -> float | None:
-        seconds, done = self._seconds_a_step(), self._last.step if self._last is not None else 0
+        seconds, n_done = self._seconds_per_step(), self._last.step if self._last is not None else 0
         if seconds is None or self._n_steps is None:
             return None
-        return max(0.0, (self._n_steps - done) * seconds)
+        return max(0.0, (self._n_steps - n_done) * seconds)
 
 
 def number(value: Any) -> float | None:
-    """A number that can be reckoned with, or None for whatever else is there."""
+    """The value if it is a finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MAX_NUMBER or isnan(value):
         return None
     return value
 
 
-def _whole(value: Any) -> int | None:
+def _natural(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER else None
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "…"
 
 
-def bounded_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON's values, as far as they are of a reasonable size, and without numbers that are none."""
-    return {str(name): _bounded(value) for name, value in list(values.items())[:50]}
+def limit_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values, with long texts and lists cut and invalid numbers replaced by None."""
+    return {str(name): _limit_size(value) for name, value in list(values.items())[:50]}
 
 
-def _bounded(value: Any) -> Any:
+def _limit_size(value: Any) -> Any:
     match value:
         case str():
-            return _short(value)
+            return _shorten(value)
         case dict():
-            return bounded_values(value)
+            return limit_sizes(value)
         case list() | tuple():
-            return [_bounded(inner) for inner in value[:20]]
+            return [_limit_size(inner) for inner in value[:20]]
         case int() | float() if not isinstance(value, bool):
             return number(value)
     return value

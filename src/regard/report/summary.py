@@ -1,4 +1,4 @@
-"""The story of a run: plain records, ready for a page or for JSON."""
+"""The summary of a run: plain records for the report and for JSON."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,7 +10,7 @@ State = Literal["running", "finished", "stopped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPoint:
-    """One update. The loss is what was minimised (smoothing included), the perplexity that of the text itself."""
+    """One update. The loss includes label smoothing, the perplexity does not."""
 
     step: int
     loss: float | None
@@ -22,7 +22,7 @@ class StepPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationPoint:
-    """One look at the validation set; BLEU and chrF where it was translated, too."""
+    """One validation; BLEU and chrF only if sentences were translated."""
 
     step: int
     loss: float | None
@@ -33,8 +33,8 @@ class ValidationPoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleStory:
-    """A validation sentence, and what the model made of it as it learned: (step, translation)."""
+class SampleHistory:
+    """A validation sentence and its translations during training: (step, translation)."""
 
     source: str
     reference: str
@@ -49,8 +49,8 @@ class SampleStory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunStory:
-    """Everything that is told of a run; nothing in it grows without bound."""
+class RunSummary:
+    """Everything in the report of a run; its size is bounded."""
 
     name: str
     state: State
@@ -58,19 +58,19 @@ class RunStory:
     plan: dict[str, Any] | None = None
     steps: tuple[StepPoint, ...] = ()
     validations: tuple[ValidationPoint, ...] = ()
-    samples: tuple[SampleStory, ...] = ()
-    corpora: tuple[dict[str, Any], ...] = ()  # counts and lengths of each pair of files, from the doctor
-    findings: tuple[dict[str, Any], ...] = ()  # the doctor's, each with the name of its "corpus"
-    notes: tuple[str, ...] = ()  # what happened on the way: resumes, warnings
+    samples: tuple[SampleHistory, ...] = ()
+    corpora: tuple[dict[str, Any], ...] = ()  # counts and lengths of each pair of files, from the data doctor
+    findings: tuple[dict[str, Any], ...] = ()  # of the data doctor, each with the name of its "corpus"
+    notes: tuple[str, ...] = ()  # resumes, warnings
     speed: dict[str, float] = field(default_factory=dict)
     facts: dict[str, Any] | None = None  # of the finished model
-    n_steps: int | None = None  # the last step that will be
+    n_steps: int | None = None  # planned number of steps
     eta_seconds: float | None = None
-    started_at: str | None = None  # ISO 8601, of the first and of the last event
+    started_at: str | None = None  # ISO 8601, times of the first and the last event
     updated_at: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Plain values, for JSON."""
         return {
             "format": FORMAT,
             "name": self.name,

@@ -1,4 +1,4 @@
-"""How a person says it: numbers, times and the shape of a model in words."""
+"""Numbers, durations and model shapes as short texts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ def count(value: float) -> str:
 
 
 def few_digits(value: float) -> str:
-    """Three digits that count: 1,234, 45.6, 0.0231."""
+    """Two or three significant digits, and all digits of large numbers: 1,234, 45.6, 0.023."""
     size = abs(value)
     if size >= 100 or value == 0:
         return f"{value:,.0f}"
@@ -29,7 +29,7 @@ def few_digits(value: float) -> str:
 
 
 def shape(model: Mapping[str, Any]) -> str:
-    """`2+2 layers, d_model 128, 4 heads`; as much of it as a recipe says."""
+    """`2+2 layers, d_model 128, 4 heads`; values that the recipe lacks are left out."""
     layers = [model.get("n_encoder_layers"), model.get("n_decoder_layers")]
     parts = [f"{layers[0]}+{layers[1]} layers"] if None not in layers else []
     if "d_model" in model:

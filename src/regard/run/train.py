@@ -90,7 +90,7 @@ def train(
             for event, fields in early.events:
                 record(event, **fields)
             if live_report:
-                page.begin()
+                page.start()
                 watcher.event("report", path=str(page.path))
             return _run(prepared, out, on, report, stop or Stop(), started_at, watcher)
 
