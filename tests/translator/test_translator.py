@@ -237,7 +237,7 @@ def test_model_with_several_target_languages_requires_one(tmp_path: Path) -> Non
 def test_model_with_several_target_languages_can_be_served(tmp_path: Path) -> None:
     (served,) = load_models([write_model(tmp_path / "model", tags=("de", "ko"))], n_engines=1)
     assert served.ready
-    assert (served.targets, served.tag_of(None), served.tag_of("ko")) == (("de", "ko"), "de", "ko")
+    assert (served.targets, served.target_tag(None), served.target_tag("ko")) == (("de", "ko"), "de", "ko")
 
 
 def test_details_of_a_translation_that_uses_all_learned_positions(tmp_path: Path) -> None:
