@@ -196,7 +196,7 @@ def test_target_language_is_required_only_if_the_model_has_several(make_lens: Le
         lambda: several.change("one", Interventions()),
         lambda: several.heads([("one", "two")]),
     ):
-        with pytest.raises(UserError, match="this model translates into de, ko; hint: say which: --target de"):
+        with pytest.raises(UserError, match="this model translates into de, ko; hint: choose one: --target de"):
             call()
     assert make_lens(tags=("de",)).look("one two", "two").source.labels("words") == [">>de<<", "one", "two", "</s>"]
 

@@ -47,7 +47,7 @@ def build(**sections: Any) -> Recipe:
             "text.max_length = 64 needs model.max_positions = 65 or more",
         ),
         ({"training": {"budget_seconds": 5}}, "budget_seconds needs schedule = 'cooldown'"),
-        ({"data": {"train": [{"source": "a"}]}}, "a corpus is a source and a target file, or one TSV file"),
+        ({"data": {"train": [{"source": "a"}]}}, "a corpus needs a source and a target file, or one TSV file"),
         ({"data": {"train": [{"tsv": "a", "weight": 0}]}}, "data.train.0.weight: Input should be greater than 0"),
         ({"model": {"preset": "huge"}}, "model.preset: Input should be 'tiny', 'small', 'base' or 'big'"),
         ({"training": {"average_of": "best", "save_every": 5, "validate_every": 3}}, "needs save_every"),

@@ -1,4 +1,4 @@
-"""Parallel text: pairs stay pairs."""
+"""Parallel corpora: reading pairs, fingerprints, and the validation split."""
 
 from pathlib import Path
 
@@ -25,13 +25,13 @@ def test_two_files_and_a_tsv_give_the_same_pairs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("n_source", "n_target"), [(5, 3), (3, 5), (0, 2)])
-def test_unequal_counts_are_refused_with_both_counts(tmp_path: Path, n_source: int, n_target: int) -> None:
+def test_unequal_line_counts_raise_an_error_with_both_counts(tmp_path: Path, n_source: int, n_target: int) -> None:
     corpus = files(tmp_path, "a\n" * n_source, "b\n" * n_target)
     with pytest.raises(DataError, match=f"s has {n_source} lines, .*t has {n_target}"):
         count_pairs(corpus)
 
 
-def test_a_bad_line_takes_its_pair_with_it(tmp_path: Path) -> None:
+def test_a_bad_line_raises_or_is_skipped_with_its_pair(tmp_path: Path) -> None:
     corpus = files(tmp_path, b"a\nb\xff\nc\nd\n", b"A\nB\nC\x00\nD\n")
     assert list(corpus.pairs(on_bad="skip")) == [("a", "A"), ("d", "D")]
     with pytest.raises(DataError, match=r"s:2: not valid UTF-8"):
@@ -39,28 +39,28 @@ def test_a_bad_line_takes_its_pair_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["no tab", "one\ttwo\tthree"])
-def test_a_tab_too_many_or_too_few_names_the_line(tmp_path: Path, line: str) -> None:
+def test_a_wrong_number_of_tabs_raises_an_error_with_the_line(tmp_path: Path, line: str) -> None:
     corpus = tsv(tmp_path, f"a\tA\n{line}\n")
     with pytest.raises(DataError, match=r"p\.tsv:2"):
         list(corpus.pairs())
     assert list(corpus.pairs(on_bad="skip")) == [("a", "A")]
 
 
-def test_a_corpus_is_two_files_or_one(tmp_path: Path) -> None:
-    for wrong in ({}, {"source": tmp_path}, {"source": tmp_path, "target": tmp_path, "tsv": tmp_path}):
+def test_a_corpus_needs_two_files_or_one_tsv(tmp_path: Path) -> None:
+    for arguments in ({}, {"source": tmp_path}, {"source": tmp_path, "target": tmp_path, "tsv": tmp_path}):
         with pytest.raises(DataError):
-            Corpus(**wrong)
+            Corpus(**arguments)
     with pytest.raises(DataError, match="weight"):
         Corpus(tsv=tmp_path, weight=0)
 
 
-def test_the_fingerprint_follows_every_byte_and_side(tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_every_byte_and_side(tmp_path: Path) -> None:
     first = fingerprint(files(tmp_path, "a\n", "b\n"))
     assert fingerprint(files(tmp_path, "a\n", "b\n")) == first
     assert len({first, fingerprint(files(tmp_path, "b\n", "a\n")), fingerprint(files(tmp_path, "a\nb\n", ""))}) == 3
 
 
-def test_holding_out_depends_on_text_and_seed_alone() -> None:
+def test_holding_out_depends_only_on_text_and_seed() -> None:
     lines = [f"sentence {i}" for i in range(20_000)]
     held = [line for line in lines if is_held_out(line, 0.05, seed=1)]
     assert 850 < len(held) < 1150
@@ -69,5 +69,5 @@ def test_holding_out_depends_on_text_and_seed_alone() -> None:
 
 
 @pytest.mark.parametrize(("n_pairs", "n_valid"), [(1, 0), (50, 5), (29_000, 290), (165_000, 1000), (4_500_000, 1000)])
-def test_the_share_held_out_fits_the_corpus(n_pairs: int, n_valid: int) -> None:
+def test_the_held_out_share_depends_on_the_size_of_the_corpus(n_pairs: int, n_valid: int) -> None:
     assert round(held_out_share(n_pairs) * n_pairs) == n_valid

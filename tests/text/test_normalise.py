@@ -1,4 +1,4 @@
-"""Normalising: little is changed, and never twice."""
+"""Normalising: idempotent, and little is changed."""
 
 import unicodedata
 
@@ -10,7 +10,7 @@ from regard.text.normalise import normalise
 
 
 @given(st.text(st.characters()))
-def test_doing_it_twice_changes_nothing_and_one_line_stays_one(text: str) -> None:
+def test_normalising_is_idempotent_and_gives_one_line(text: str) -> None:
     once = normalise(text)
     assert normalise(once) == once
     assert len(once.splitlines()) <= 1
@@ -19,7 +19,7 @@ def test_doing_it_twice_changes_nothing_and_one_line_stays_one(text: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["👨\u200d👩\u200d👧 ❤\ufe0f", "می\u200cخواهم", "\u200fשלום\u200e", "a\u00adb", "▁"])
-def test_joiners_marks_and_emoji_are_kept(text: str) -> None:
+def test_joiners_bidi_marks_and_emoji_are_kept(text: str) -> None:
     assert normalise(text) == text
 
 

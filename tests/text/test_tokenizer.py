@@ -1,4 +1,4 @@
-"""Text to ids and back: nothing is lost, nothing is left to chance."""
+"""Tokenizers: lossless, deterministic, and robust against damaged models."""
 
 import hashlib
 import random
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from regard.errors import ArtifactError, DataError
 from regard.text.normalise import normalise
 from regard.text.tokenizer import Tokenizer, TokenizerPair
-from regard.text.vocabulary import Kind, default_vocab_size, train_tokenizer
+from regard.text.vocabulary import TokenizerKind, default_vocab_size, train_tokenizer
 
 SYLLABLES = [
     "the",
@@ -57,7 +57,7 @@ any_text = st.text(st.characters()) | st.lists(marks).map("".join)
 @each_kind
 @settings(deadline=None)
 @given(text=any_text)
-def test_any_text_comes_back_normalised_and_otherwise_whole(kind: str, text: str) -> None:
+def test_decoding_gives_the_normalised_text(kind: str, text: str) -> None:
     tokenizer = TOKENIZERS[kind]
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == normalise(text)
@@ -75,12 +75,12 @@ def test_any_ids_decode_to_one_line(kind: str, data: st.DataObject) -> None:
 
 
 @each_kind
-def test_the_same_lines_give_the_same_bytes(kind: str) -> None:
+def test_training_is_deterministic(kind: str) -> None:
     again = train_tokenizer(iter(LINES), size=420, kind=kind, tags=["de", "fr"])  # type: ignore[arg-type]
     assert again == TOKENIZERS[kind].to_bytes()
 
 
-def test_a_tag_is_one_id_in_front_and_no_text_can_forge_it() -> None:
+def test_a_tag_is_one_id_that_text_cannot_produce() -> None:
     tokenizer = TOKENIZERS["bpe"]
     assert tokenizer.tags == ("de", "fr")
     assert tokenizer.pieces("the cat", tag="de")[0] == ">>de<<"
@@ -92,7 +92,7 @@ def test_a_tag_is_one_id_in_front_and_no_text_can_forge_it() -> None:
 
 
 @each_kind
-def test_sampling_cuts_differently_but_says_the_same(kind: str) -> None:
+def test_sampling_changes_the_segmentation_but_not_the_text(kind: str) -> None:
     tokenizer = TOKENIZERS[kind]
     lines = [*LINES[:50], "한국어 ▁ 👍", ""]
     sequences = [[*ids, tokenizer.eos_id] for ids in tokenizer.encode_many(lines, tag="fr")]
@@ -104,7 +104,7 @@ def test_sampling_cuts_differently_but_says_the_same(kind: str) -> None:
     assert all(new[0] == old[0] and new[-1] == old[-1] for new, old in zip(sampled, sequences, strict=True))
 
 
-def test_dropout_of_zero_is_the_usual_cut_and_of_one_is_letters() -> None:
+def test_dropout_0_gives_the_usual_segmentation_and_1_gives_letters() -> None:
     tokenizer = TOKENIZERS["bpe"]
     sequences = tokenizer.encode_many(LINES[:100])
     assert tokenizer.sample_many(sequences, 0.0, seed=1) == sequences
@@ -112,11 +112,11 @@ def test_dropout_of_zero_is_the_usual_cut_and_of_one_is_letters() -> None:
     assert len(letters) == len(LINES[0]) + 1
 
 
-def test_unigram_sampling_follows_the_best_cut_when_it_is_sharp() -> None:
+def test_unigram_sampling_with_a_large_exponent_gives_the_best_segmentation() -> None:
     tokenizer = TOKENIZERS["unigram"]
     sequences = tokenizer.encode_many(LINES[:50])
-    same = sum(a == b for a, b in zip(tokenizer.sample_many(sequences, 50.0, seed=1), sequences, strict=True))
-    assert same >= 48
+    n_same = sum(a == b for a, b in zip(tokenizer.sample_many(sequences, 50.0, seed=1), sequences, strict=True))
+    assert n_same >= 48
 
 
 @each_kind
@@ -129,12 +129,12 @@ def test_sampling_is_the_same_in_another_process(kind: str, tmp_path: Path) -> N
         "t = Tokenizer(Path(sys.argv[1]).read_bytes())\n"
         "print(hashlib.sha256(repr(t.sample_many([t.encode(sys.argv[2])] * 20, 0.3, 9)).encode()).hexdigest())"
     )
-    there = subprocess.run([sys.executable, "-c", program, str(model), LINES[0]], capture_output=True, text=True)
-    here = tokenizer.sample_many([tokenizer.encode(LINES[0])] * 20, 0.3, 9)
-    assert there.stdout.strip() == hashlib.sha256(repr(here).encode()).hexdigest(), there.stderr
+    other = subprocess.run([sys.executable, "-c", program, str(model), LINES[0]], capture_output=True, text=True)
+    sampled = tokenizer.sample_many([tokenizer.encode(LINES[0])] * 20, 0.3, 9)
+    assert other.stdout.strip() == hashlib.sha256(repr(sampled).encode()).hexdigest(), other.stderr
 
 
-def test_threads_may_share_a_tokenizer() -> None:
+def test_threads_can_share_a_tokenizer() -> None:
     tokenizer = Tokenizer(TOKENIZERS["bpe"].to_bytes())
     expected = [TOKENIZERS["bpe"].encode(line) for line in LINES]
     with ThreadPoolExecutor(4) as pool:
@@ -143,12 +143,12 @@ def test_threads_may_share_a_tokenizer() -> None:
 
 def test_damaged_models_are_refused() -> None:
     model = TOKENIZERS["bpe"].to_bytes()
-    for bad in (b"", b"junk", model[: len(model) // 2], b"\x00" * 50):
+    for damaged in (b"", b"junk", model[: len(model) // 2], b"\x00" * 50):
         with pytest.raises(ArtifactError):
-            Tokenizer(bad)
+            Tokenizer(damaged)
 
 
-def test_a_model_with_flipped_bytes_is_refused_or_works() -> None:
+def test_a_model_with_random_bytes_is_refused_or_works() -> None:
     model, rng = TOKENIZERS["bpe"].to_bytes(), random.Random(5)
     n_refused = 0
     for _ in range(150):
@@ -165,24 +165,24 @@ def test_a_model_with_flipped_bytes_is_refused_or_works() -> None:
     assert n_refused > 0
 
 
-def test_a_size_that_is_too_large_shrinks_and_one_too_small_is_refused() -> None:
+def test_too_large_a_size_is_reduced_and_too_small_a_size_is_refused() -> None:
     assert Tokenizer(train_tokenizer(["1 2 3", "3 2 1"], size=30_000)).size < 300
     with pytest.raises(DataError, match="too small"):
         train_tokenizer(LINES, size=100)
 
 
 @pytest.mark.parametrize("lines", [[], ["", "  ", "\u2028"]])
-def test_no_text_is_a_clear_error(lines: list[str]) -> None:
+def test_training_without_text_raises_data_error(lines: list[str]) -> None:
     with pytest.raises(DataError, match="no text"):
         train_tokenizer(lines)
 
 
-def test_training_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+def test_training_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     train_tokenizer(LINES[:100])
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_chosen_size_grows_with_the_corpus() -> None:
+def test_the_default_size_grows_with_the_corpus() -> None:
     sizes = [default_vocab_size(n) for n in range(0, 10_000_000, 5_003)]
     assert sizes == sorted(sizes)
     assert default_vocab_size(2 * 29_000) == 8_000
@@ -190,13 +190,13 @@ def test_the_chosen_size_grows_with_the_corpus() -> None:
     assert default_vocab_size(2 * 4_500_000) == 37_000
 
 
-def test_a_pair_is_joint_when_both_are_one() -> None:
-    one, other = TOKENIZERS["bpe"], TOKENIZERS["unigram"]
-    assert TokenizerPair(one, one).joint
-    assert not TokenizerPair(one, other).joint
+def test_a_pair_is_joint_if_both_sides_are_the_same_object() -> None:
+    bpe, unigram = TOKENIZERS["bpe"], TOKENIZERS["unigram"]
+    assert TokenizerPair(bpe, bpe).joint
+    assert not TokenizerPair(bpe, unigram).joint
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_a_vocabulary_knows_how_it_was_made(kind: Kind) -> None:
+def test_the_kind_is_recognised_from_the_model(kind: TokenizerKind) -> None:
     lines = ["the animal did not cross the street", "one two three"] * 9
     assert Tokenizer(train_tokenizer(lines, kind=kind)).kind == kind

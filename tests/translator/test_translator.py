@@ -225,7 +225,7 @@ def test_line_longer_than_the_learned_positions_is_split(tmp_path: Path, engine:
 
 def test_model_with_several_target_languages_requires_one(tmp_path: Path) -> None:
     with Translator.load(write_model(tmp_path / "model", tags=("de", "ko")), threads=1) as translator:
-        with pytest.raises(UserError, match="this model translates into de, ko; hint: say which: --target de"):
+        with pytest.raises(UserError, match="this model translates into de, ko; hint: choose one: --target de"):
             translator.translate(["one two"])
         with pytest.raises(UserError, match="this model translates into de, ko"):
             translator.score(["one two"], ["eins zwei"])

@@ -1,12 +1,12 @@
-"""Text to ids and back: reading lines, normalising, sub-words, and the data doctor. Never imports torch.
+"""Text to ids and back: reading lines, normalising, sub-words, and the data doctor. Does not import torch.
 
-Names are resolved when first used: reading a file loads neither SentencePiece nor NumPy.
+Names are imported on first use: reading a file loads neither SentencePiece nor NumPy.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# light, and named as its module: bound before anything can shadow it
+# imported here because it has the name of its module, which would shadow it
 from regard.text.normalise import normalise as normalise
 
 if TYPE_CHECKING:

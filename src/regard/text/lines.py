@@ -1,7 +1,7 @@
-"""Reading lines: from plain, gzip or zstd files, in bounded memory. Only LF ends a line.
+"""Reads lines from plain, gzip or zstd files in bounded memory. Only LF ends a line.
 
-`str.splitlines` and Python's text mode also break at U+2028, U+0085, form feeds and lone CRs. One such character in one
-of two parallel files would shift every line after it, so files are read as bytes and cut at LF alone.
+`str.splitlines` also breaks at U+2028, U+0085 and form feeds, and Python's text mode at a lone CR. One such character
+in one of two parallel files would shift every line after it, so files are read as bytes and split at LF only.
 """
 
 import gzip
@@ -18,20 +18,20 @@ import zstandard
 from regard.errors import DataError
 
 OnBad = Literal["raise", "skip", "replace"]
-STDIN = Path("/dev/stdin")  # its name in messages; it is read by its number
+STDIN = Path("/dev/stdin")  # for messages; standard input is read by its file descriptor
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _MAX_LINE_BYTES = 64 * 1024 * 1024
-_ZSTD_CHUNK_BYTES = 4096  # small, so that what one chunk can grow into stays bounded
+_ZSTD_CHUNK_BYTES = 4096  # small, to bound the decompressed size
 _MAX_EXAMPLES = 5
 
 
 @dataclass
 class ReadNotes:
-    """What reading a file showed; filled while it is read, complete at its end."""
+    """Facts about a file, collected while it is read and complete at its end."""
 
     n_lines: int = 0
     compression: str | None = None
@@ -42,29 +42,29 @@ class ReadNotes:
     bad_lines: list[int] = field(default_factory=list)
 
     def messages(self, path: str | Path) -> list[str]:
-        """The remarks worth saying once about a file, in words."""
-        said = []
+        """What a user should know about the file."""
+        messages = []
         if self.has_bom:
-            said.append(f"{path} starts with a byte order mark; it was removed")
+            messages.append(f"{path} starts with a byte order mark; it was removed")
         if self.n_crlf:
-            said.append(f"{path} has Windows line ends (CRLF) on {self.n_crlf} lines; they were removed")
+            messages.append(f"{path} has Windows line ends (CRLF) on {self.n_crlf} lines; they were removed")
         if self.n_bad:
-            said.append(f"{path} has {self.n_bad} lines that are not valid text, first {self.bad_examples[0]}")
-        return said
+            messages.append(f"{path} has {self.n_bad} lines that are not valid text, first {self.bad_examples[0]}")
+        return messages
 
 
 @dataclass(frozen=True)
 class _Fault:
-    """Why one line is not text."""
+    """Why a line is not valid text."""
 
-    what: str
+    description: str
     hint: str
 
 
 def read_lines(path: str | Path, *, on_bad: OnBad = "raise", notes: ReadNotes | None = None) -> Iterator[str]:
-    """The lines of a file, without their ends. A bad line (invalid UTF-8, NUL) raises, or is skipped, or is repaired.
+    """The lines of a file, without line ends. A bad line (invalid UTF-8, NUL) raises, is skipped or is replaced.
 
-    Skipping changes the line numbers: for parallel files use `read_lines_or_none`.
+    Skipping changes line numbers; for parallel files use `read_lines_or_none`.
     """
     policies: dict[OnBad, Callable[[bytes], str | None] | None] = {
         "raise": None,
@@ -77,12 +77,12 @@ def read_lines(path: str | Path, *, on_bad: OnBad = "raise", notes: ReadNotes | 
 
 
 def read_lines_or_none(path: str | Path, *, notes: ReadNotes | None = None) -> Iterator[str | None]:
-    """The lines of a file with None in the place of a bad one, so that line numbers stay true."""
+    """The lines of a file; None for a bad line, so that line numbers do not change."""
     return _read(Path(path), lambda raw: None, notes or ReadNotes())
 
 
 def _read(path: Path, repair: Callable[[bytes], str | None] | None, notes: ReadNotes) -> Iterator[str | None]:
-    """Every line as text; a bad one as `repair` gives it back, or a DataError when there is no repair."""
+    """The lines of a file. A bad line is passed to `repair`; without it, a DataError is raised."""
     for number, raw in enumerate(_raw_lines(path, notes), start=1):
         notes.n_lines = number
         if raw.endswith(b"\n"):
@@ -99,31 +99,31 @@ def _read(path: Path, repair: Callable[[bytes], str | None] | None, notes: ReadN
             pass
         fault = _fault(raw)
         if repair is None:
-            raise DataError(f"{path}:{number}: {fault.what}", hint=fault.hint)
+            raise DataError(f"{path}:{number}: {fault.description}", hint=fault.hint)
         notes.n_bad += 1
         if len(notes.bad_lines) < _MAX_EXAMPLES:
             notes.bad_lines.append(number)
-            notes.bad_examples.append(f"line {number}: {fault.what}")
+            notes.bad_examples.append(f"line {number}: {fault.description}")
         yield repair(raw)
 
 
 def _fault(raw: bytes) -> _Fault:
     try:
         column = raw.decode("utf-8").index("\x00") + 1
-        hint = "the file is damaged or not a text file; mend or remove the line"
+        hint = "the file is damaged or not a text file; fix or remove the line"
         return _Fault(f"NUL character at column {column}", hint)
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode("utf-8")) + 1
-        hint = "convert the file with `iconv -f latin1 -t utf-8`, or mend or remove the line"
+        hint = "convert the file with `iconv -f latin1 -t utf-8`, or fix or remove the line"
         return _Fault(f"not valid UTF-8 (byte 0x{raw[error.start]:02x} at column {column})", hint)
 
 
 def _raw_lines(path: Path, notes: ReadNotes) -> Iterator[bytes]:
-    """Lines as bytes with their LF; whatever the system or a decompressor says becomes a DataError."""
+    """Lines as bytes, with their LF. Errors of the system or the decompressor become a DataError."""
     try:
-        # by its number: what it is may have no name, or be half read
+        # by file descriptor: /dev/stdin may not exist, and would start a partly read file again
         with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
-            stream = _unpacked(file, path, notes)
+            stream = _decompressed(file, notes)
             lines = iter(partial(stream.readline, _MAX_LINE_BYTES), b"")
             for number, raw in enumerate(lines, start=1):
                 if number == 1:
@@ -132,23 +132,23 @@ def _raw_lines(path: Path, notes: ReadNotes) -> Iterator[bytes]:
                         return
                 if len(raw) >= _MAX_LINE_BYTES:
                     raise DataError(
-                        f"{path}:{number}: a line of more than {_MAX_LINE_BYTES // 2**20} MB",
-                        hint="this does not look like text with one sentence on a line",
+                        f"{path}:{number}: longer than {_MAX_LINE_BYTES // 2**20} MB",
+                        hint="use a text file with one sentence per line",
                     )
                 yield raw
     except (gzip.BadGzipFile, EOFError, zlib.error, zstandard.ZstdError) as error:
-        hint = "the file is damaged or was not copied to its end; get it again"
-        raise DataError(f"{path}: can not be unpacked after line {notes.n_lines} ({error})", hint=hint) from error
+        hint = "the file is damaged or incomplete; copy it again"
+        raise DataError(f"{path}: cannot be decompressed after line {notes.n_lines} ({error})", hint=hint) from error
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file", hint="check the path") from error
     except IsADirectoryError as error:
-        raise DataError(f"{path}: is a directory", hint="give a text file with one sentence on a line") from error
+        raise DataError(f"{path}: is a directory", hint="use a text file with one sentence per line") from error
     except OSError as error:
-        raise DataError(f"{path}: can not be read ({error.strerror or error})") from error
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def _unpacked(file: io.BufferedReader, path: Path, notes: ReadNotes) -> BinaryIO:
-    """The file, or what is packed in it; recognised by its first bytes, never by its name."""
+def _decompressed(file: io.BufferedReader, notes: ReadNotes) -> BinaryIO:
+    """The file, decompressed if its first bytes (not its name) say so."""
     start = file.peek(4)[:4]
     if start.startswith(_GZIP):
         notes.compression = "gzip"
@@ -170,33 +170,33 @@ def _without_bom(raw: bytes, path: Path, notes: ReadNotes) -> bytes:
 
 
 class _ZstdStream(io.RawIOBase):
-    """One frame after the other; a file that ends inside a frame is an error, not an early end."""
+    """Decompresses all frames of a file. If the file ends inside a frame, EOFError is raised."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
         self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._packed = b""
-        self._ready = memoryview(b"")
-        self._inside = False
+        self._compressed = b""
+        self._decompressed = memoryview(b"")
+        self._in_frame = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._ready:
+        while not self._decompressed:
             if self._frame.eof:
-                self._packed = self._frame.unused_data
+                self._compressed = self._frame.unused_data
                 self._frame = zstandard.ZstdDecompressor().decompressobj()
-                self._inside = False
-            self._packed = self._packed or self._file.read(_ZSTD_CHUNK_BYTES)
-            if not self._packed:
-                if self._inside:
+                self._in_frame = False
+            self._compressed = self._compressed or self._file.read(_ZSTD_CHUNK_BYTES)
+            if not self._compressed:
+                if self._in_frame:
                     raise EOFError("the compressed file ends too early")
                 return 0
-            self._inside = True
-            self._ready = memoryview(self._frame.decompress(self._packed))
-            self._packed = b""
-        n = min(len(buffer), len(self._ready))
-        buffer[:n] = self._ready[:n]
-        self._ready = self._ready[n:]
+            self._in_frame = True
+            self._decompressed = memoryview(self._frame.decompress(self._compressed))
+            self._compressed = b""
+        n = min(len(buffer), len(self._decompressed))
+        buffer[:n] = self._decompressed[:n]
+        self._decompressed = self._decompressed[n:]
         return n

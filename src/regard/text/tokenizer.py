@@ -1,4 +1,4 @@
-"""Text to ids and back, with SentencePiece. What goes in comes out: `decode(encode(line)) == normalise(line)`."""
+"""Text to ids and back, with SentencePiece. Lossless: `decode(encode(line)) == normalise(line)`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ import sentencepiece
 from regard.durable import read_regular_file
 from regard.errors import ArtifactError, DataError, UserError
 from regard.text.normalise import normalise
-from regard.text.subword_sampling import BpeDropout, Sampler, UnigramSampling, cut_long
-from regard.text.vocabulary import BOS_ID, EOS_ID, N_FIXED, PAD_ID, SPACE, UNK_ID, Kind, tag_piece
+from regard.text.subword_sampling import BpeDropout, Sampler, UnigramSampling, split_long_word
+from regard.text.vocabulary import BOS_ID, EOS_ID, N_FIXED, PAD_ID, SPACE, UNK_ID, TokenizerKind, tag_piece
 
 _MAX_SIZE = 1_000_000
 _MAX_FILE_BYTES = 30_000_000
 _MAX_SPEC_BYTES = 2_000_000  # of everything in a model file except its pieces
 _PIECE_TAG, _SPEC_TAGS = 0x0A, (0x12, 0x1A, 0x22, 0x2A)  # in sentencepiece_model.proto: field 1, and fields 2 to 5
-_STAND_IN = "\ufdd0"  # for a real U+2581 in the text; normalise() lets no such code point through
-_REFUSED = "get the model again, or train it again"
+_PLACEHOLDER = "\ufdd0"  # replaces a U+2581 in the text; normalise() removes this code point from any text
+_COPY_AGAIN = "copy the model again, or train it again"
 
-sentencepiece.set_min_log_level(3)  # what it has to say comes as exceptions
+sentencepiece.set_min_log_level(3)  # its errors are raised as exceptions
 
 
 class Tokenizer:
-    """A trained vocabulary. Safe to share between threads: nothing in it changes."""
+    """A trained SentencePiece model. Immutable, so threads can share it."""
 
     pad_id, unk_id, bos_id, eos_id = PAD_ID, UNK_ID, BOS_ID, EOS_ID
 
@@ -44,33 +44,35 @@ class Tokenizer:
         self._byte_ids: list[int] = [byte_id(f"<0x{byte:02X}>") for byte in range(256)]
 
     def to_bytes(self) -> bytes:
-        """The model file, as `Tokenizer` takes it and as SentencePiece reads it."""
+        """The SentencePiece model file."""
         return self._model
 
     def encode(self, line: str, *, tag: str | None = None) -> list[int]:
-        """Ids of a line, without begin and end; with the target language in front when a tag is given."""
+        """The ids of a line, without bos and eos; `tag` puts a target language in front."""
         return self._tag_ids(tag) + self._encode(normalise(line))
 
     def encode_many(self, lines: Iterable[str], *, tag: str | None = None) -> list[list[int]]:
-        """As `encode`, for many lines at once."""
-        front = self._tag_ids(tag)
+        """The ids of many lines; faster than many calls of `encode`."""
+        tag_ids = self._tag_ids(tag)
         clean = [normalise(line) for line in lines]
-        encoded: list[list[int]] = self._processor.encode([line.replace(SPACE, _STAND_IN) for line in clean])
-        return [front + (self._real(ids) if SPACE in line else ids) for line, ids in zip(clean, encoded, strict=True)]
+        encoded: list[list[int]] = self._processor.encode([line.replace(SPACE, _PLACEHOLDER) for line in clean])
+        return [
+            tag_ids + (self._restore(ids) if SPACE in line else ids) for line, ids in zip(clean, encoded, strict=True)
+        ]
 
     def tag_for(self, target: str | None) -> str | None:
-        """What a model is to be told of the language: the one that is asked for, its only one, or nothing."""
+        """The tag for a target language: the given one, else the only one, else None."""
         if target is None and len(self.tags) > 1:
-            known = ", ".join(self.tags)
-            raise UserError(f"this model translates into {known}", hint=f"say which: --target {self.tags[0]}")
+            languages = ", ".join(self.tags)
+            raise UserError(f"this model translates into {languages}", hint=f"choose one: --target {self.tags[0]}")
         return self.tags[0] if target is None and self.tags else target
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, on one line whatever they are; padding, begin, end and tags are left out."""
+        """The text of ids, always a single line; padding, bos, eos and tags are left out."""
         return normalise(self._processor.decode([int(i) for i in ids if int(i) not in self.special_ids]))
 
     def pieces(self, line: str, *, tag: str | None = None) -> list[str]:
-        """The sub-words of a line, as they stand in the vocabulary."""
+        """The sub-words of a line."""
         return [self.piece(i) for i in self.encode(line, tag=tag)]
 
     def piece(self, piece_id: int) -> str:
@@ -78,25 +80,25 @@ class Tokenizer:
         return str(self._processor.id_to_piece(int(piece_id)))
 
     def sample_many(self, sequences: Sequence[Sequence[int]], alpha: float, seed: int) -> list[list[int]]:
-        """The same texts cut in other ways: BPE-dropout of probability alpha, or unigram sampling of exponent alpha.
+        """Sample other segmentations of the same texts. Deterministic; special symbols at either end are kept.
 
-        A function of its three arguments and nothing else. Tags in front and end marks behind stay in their places.
+        `alpha` is the probability of BPE-dropout, or the exponent of unigram sampling.
         """
         rng = Random(seed)
         return [self._sample(sequence, alpha, rng) for sequence in sequences]
 
     def _encode(self, clean: str) -> list[int]:
         if SPACE in clean:
-            return self._real(self._processor.encode(clean.replace(SPACE, _STAND_IN)))
+            return self._restore(self._processor.encode(clean.replace(SPACE, _PLACEHOLDER)))
         ids: list[int] = self._processor.encode(clean)
         return ids
 
-    def _real(self, ids: list[int]) -> list[int]:
-        """Put the bytes of U+2581 where those of its stand-in are. SentencePiece itself would read it as a space."""
-        stand_in, real = ([self._byte_ids[byte] for byte in text.encode()] for text in (_STAND_IN, SPACE))
+    def _restore(self, ids: list[int]) -> list[int]:
+        """Replace the bytes of the placeholder by those of U+2581, which SentencePiece would encode as a space."""
+        placeholder, real = ([self._byte_ids[byte] for byte in text.encode()] for text in (_PLACEHOLDER, SPACE))
         out, i = list(ids), 0
         while i < len(out):
-            if out[i : i + 3] == stand_in:
+            if out[i : i + 3] == placeholder:
                 out[i : i + 3] = real
             i += 1
         return out
@@ -105,8 +107,8 @@ class Tokenizer:
         if tag is None:
             return []
         if tag not in self.tags:
-            known = ", ".join(self.tags) or "none"
-            raise DataError(f"this model has no target language {tag!r}", hint=f"it knows: {known}")
+            languages = ", ".join(self.tags) or "none"
+            raise DataError(f"this model has no target language {tag!r}", hint=f"it has: {languages}")
         return [self._processor.piece_to_id(tag_piece(tag))]
 
     def _sample(self, sequence: Sequence[int], alpha: float, rng: Random) -> list[int]:
@@ -118,19 +120,19 @@ class Tokenizer:
         text = self.decode(sequence[start:end])
         body: list[int] = []
         for word in text.split(" ") if text else []:
-            for part in cut_long(SPACE + word.replace(SPACE, _STAND_IN)):
+            for part in split_long_word(SPACE + word.replace(SPACE, _PLACEHOLDER)):
                 body += self._sampler.sample(part, alpha, rng)
-        body = self._real(body) if SPACE in text else body
+        body = self._restore(body) if SPACE in text else body
         return [*map(int, sequence[:start]), *body, *map(int, sequence[end:])]
 
     @cached_property
-    def kind(self) -> Kind:
-        """How it was made. Only a BPE vocabulary numbers its pieces: 0, -1, -2, … in the order of the merges."""
+    def kind(self) -> TokenizerKind:
+        """The algorithm. Only in BPE are the scores integers: 0, -1, -2, … in the order of the merges."""
         return "bpe" if all(score == round(score) for _, score in self._pieces.values()) else "unigram"
 
     @cached_property
     def _pieces(self) -> dict[str, tuple[int, float]]:
-        """Id and score of every piece that is text."""
+        """Id and score of each piece of text."""
         processor = self._processor
         return {
             str(processor.id_to_piece(i)): (i, float(processor.get_score(i)))
@@ -145,7 +147,7 @@ class Tokenizer:
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """The vocabularies of both sides; the same object twice when they share one."""
+    """The tokenizers of both sides; the same object twice if they share a vocabulary."""
 
     source: Tokenizer
     target: Tokenizer
@@ -163,12 +165,12 @@ class TokenizerPair:
 
 
 def read_tokenizers(directory: Path) -> TokenizerPair:
-    """The vocabularies that `TokenizerPair.write` wrote; an ArtifactError if they are missing or damaged."""
+    """The tokenizers that `TokenizerPair.write` wrote; raises ArtifactError if they are missing or damaged."""
 
     def read(path: Path) -> Tokenizer:
         model = read_regular_file(path, _MAX_FILE_BYTES)
         if not _has_few_parts(model):
-            raise ArtifactError(f"{path} is damaged, or was not written by regard", hint=_REFUSED)
+            raise ArtifactError(f"{path} is damaged, or was not written by regard", hint=_COPY_AGAIN)
         return Tokenizer(model)
 
     joint, source, target = (directory / f"{name}.model" for name in ("tokenizer", "source", "target"))
@@ -177,7 +179,7 @@ def read_tokenizers(directory: Path) -> TokenizerPair:
         return TokenizerPair(tokenizer, tokenizer)
     if source.exists() and target.exists():
         return TokenizerPair(read(source), read(target))
-    raise ArtifactError(f"{joint} is missing", hint=_REFUSED)
+    raise ArtifactError(f"{joint} is missing", hint=_COPY_AGAIN)
 
 
 def _has_few_parts(model: bytes) -> bool:
@@ -207,26 +209,26 @@ def _has_few_parts(model: bytes) -> bool:
 
 def _load(model: bytes) -> "sentencepiece.SentencePieceProcessor":
     if not model:
-        raise ArtifactError("the tokenizer is empty", hint=_REFUSED)
+        raise ArtifactError("the tokenizer is empty", hint=_COPY_AGAIN)
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=model)
     except (RuntimeError, ValueError, OSError) as error:
-        raise ArtifactError("the tokenizer is damaged, or not a SentencePiece model", hint=_REFUSED) from error
+        raise ArtifactError("the tokenizer is damaged, or not a SentencePiece model", hint=_COPY_AGAIN) from error
 
 
 def _verify(processor: "sentencepiece.SentencePieceProcessor") -> None:
-    """Refuse a vocabulary that Regard could not have made: other code relies on these ids."""
+    """Raise an ArtifactError unless the special ids and byte pieces are those that other code relies on."""
     size = processor.get_piece_size()
     if not N_FIXED <= size <= _MAX_SIZE:
-        raise ArtifactError(f"the tokenizer has {size} pieces, which can not be", hint=_REFUSED)
+        raise ArtifactError(f"the tokenizer has {size} pieces, not {N_FIXED} to {_MAX_SIZE:,}", hint=_COPY_AGAIN)
     ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
     if ids != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
-        raise ArtifactError(f"the tokenizer has pad, unk, bos, eos at {ids}, not at (0, 1, 2, 3)", hint=_REFUSED)
-    bytes_found = {processor.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)}
-    if len(bytes_found) != 256 or not all(processor.is_byte(i) for i in bytes_found):
-        raise ArtifactError("the tokenizer has no piece for every byte", hint=_REFUSED)
+        raise ArtifactError(f"the tokenizer has pad, unk, bos, eos at {ids}, not at (0, 1, 2, 3)", hint=_COPY_AGAIN)
+    byte_ids = {processor.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)}
+    if len(byte_ids) != 256 or not all(processor.is_byte(i) for i in byte_ids):
+        raise ArtifactError("the tokenizer lacks pieces for some bytes", hint=_COPY_AGAIN)
     try:
         processor.id_to_piece(list(range(size)))
         processor.decode([UNK_ID])
     except UnicodeDecodeError as error:
-        raise ArtifactError("the tokenizer has pieces that are not valid UTF-8", hint=_REFUSED) from error
+        raise ArtifactError("the tokenizer has pieces that are not valid UTF-8", hint=_COPY_AGAIN) from error

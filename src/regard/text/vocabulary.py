@@ -1,4 +1,4 @@
-"""Making a vocabulary: how many sub-words, and which, from the lines of a corpus."""
+"""Trains a SentencePiece vocabulary."""
 
 import hashlib
 import io
@@ -14,17 +14,17 @@ import sentencepiece
 from regard.errors import DataError
 from regard.text.normalise import normalise
 
-Kind = Literal["unigram", "bpe"]
+TokenizerKind = Literal["unigram", "bpe"]
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
-N_FIXED = 4 + 256  # pad, unk, bos, eos, and a piece for every byte: any text can be written
-SPACE = "\u2581"  # what SentencePiece writes for a space
+N_FIXED = 4 + 256  # pad, unk, bos, eos, and a piece for each byte, so that any text can be encoded
+SPACE = "\u2581"  # the space mark of SentencePiece
 
 _MAX_LINES = 1_000_000
 _MAX_CHARACTERS = 100_000_000
 _MAX_LINE_CHARACTERS = 10_000
-_MAX_COUNTED = 200_000
-# (lines of both sides together, pieces): read off what works on Multi30k, Tatoeba and WMT 2014 (37,000 in the paper).
+_MAX_LINES_COUNTED = 200_000
+# (lines of both sides, pieces): sizes that work on Multi30k, Tatoeba and WMT 2014 (37,000 in the paper)
 _SIZES = (
     (200, 400),
     (2_000, 1_200),
@@ -34,23 +34,23 @@ _SIZES = (
     (2_000_000, 32_000),
     (9_000_000, 37_000),
 )
-_TOO_SMALL = re.compile(r"(\d+) vs (\d+)")
+_REQUIRED_SIZE = re.compile(r"(\d+) vs (\d+)")
 
 
 def default_vocab_size(n_lines: int) -> int:
-    """Pieces in a vocabulary for `n_lines` lines (of both sides, when it is joint); more lines, never fewer pieces."""
+    """The vocabulary size for `n_lines` lines (of both sides if it is joint); never falls as `n_lines` grows."""
     smallest, largest = _SIZES[0], _SIZES[-1]
     if n_lines <= smallest[0]:
         return smallest[1]
     for (low, low_size), (high, high_size) in pairwise(_SIZES):
         if n_lines <= high:
-            part = log(n_lines / low) / log(high / low)
-            return 100 * round(low_size * exp(part * log(high_size / low_size)) / 100)
+            position = log(n_lines / low) / log(high / low)
+            return 100 * round(low_size * exp(position * log(high_size / low_size)) / 100)
     return largest[1]
 
 
 def tag_piece(tag: str) -> str:
-    """How a target language stands in a vocabulary: `>>de<<`."""
+    """The piece for a target language: `>>de<<`."""
     return f">>{tag}<<"
 
 
@@ -58,30 +58,33 @@ def train_tokenizer(
     lines: Iterable[str],
     *,
     size: int | None = None,
-    kind: Kind = "bpe",
+    kind: TokenizerKind = "bpe",
     tags: Sequence[str] = (),
     seed: int = 1,
 ) -> bytes:
-    """Train SentencePiece on the lines and give its model file as bytes: same lines, same bytes.
+    """Train SentencePiece on the lines and return its model file. Deterministic.
 
-    `size` counts every piece, the special ones and the 256 bytes included. It is chosen from the number of lines when
-    not given, and shrinks when the corpus has no more pieces to give. A long corpus is sampled.
+    `size` includes the special pieces and the 256 bytes. By default it depends on the number of lines. The vocabulary
+    is smaller if the corpus has fewer pieces. A large corpus is sampled.
     """
     sample, n_lines = _sample(lines, seed)
     if not sample:
-        raise DataError("there is no text to make a vocabulary from", hint="the training files are empty or blank")
+        raise DataError(
+            "there is no text to train a vocabulary on", hint="check the training files: they are empty or blank"
+        )
     characters = _count_characters(sample)
-    # An alphabet is covered whole. Of thousands of characters the rarest are left to be written as bytes.
+    # An alphabet is covered completely. Of thousands of characters, the rarest are encoded as bytes.
     coverage = 1.0 if len(characters) <= 300 else 0.9995
-    wanted = size if size is not None else max(default_vocab_size(n_lines), _room_for(characters, coverage, len(tags)))
+    if size is None:
+        size = max(default_vocab_size(n_lines), _min_size(characters, coverage, len(tags)))
     tag_pieces = [tag_piece(tag) for tag in tags]
     try:
-        return _train(sample, wanted, kind, coverage, tag_pieces)
+        return _train(sample, size, kind, coverage, tag_pieces)
     except RuntimeError as error:
-        raise _in_words(error, wanted) from error
+        raise _data_error(error, size) from error
 
 
-def _train(sample: list[str], size: int, kind: Kind, coverage: float, tag_pieces: list[str]) -> bytes:
+def _train(sample: list[str], size: int, kind: TokenizerKind, coverage: float, tag_pieces: list[str]) -> bytes:
     writer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sample),
@@ -91,60 +94,59 @@ def _train(sample: list[str], size: int, kind: Kind, coverage: float, tag_pieces
         hard_vocab_limit=False,
         byte_fallback=True,
         character_coverage=coverage,
-        normalization_rule_name="identity",  # normalise() has run, and what goes in must come out
+        normalization_rule_name="identity",  # normalise() has run, and encoding has to be lossless
         remove_extra_whitespaces=False,
         pad_id=PAD_ID,
         unk_id=UNK_ID,
         bos_id=BOS_ID,
         eos_id=EOS_ID,
-        control_symbols=tag_pieces,  # unlike user-defined ones, no text can forge them
+        control_symbols=tag_pieces,  # unlike user-defined symbols, they are never part of a text
         max_sentence_length=4 * _MAX_LINE_CHARACTERS,
-        num_threads=2,  # written into the model, so it must not follow the machine
+        num_threads=2,  # fixed, because it is written into the model
         minloglevel=3,
     )
     return writer.getvalue()
 
 
 def _sample(lines: Iterable[str], seed: int) -> tuple[list[str], int]:
-    """At most about a million lines, chosen by place and seed alone, and how many there were."""
-    kept: list[tuple[int, str]] = []
+    """A sample of at most about a million lines, chosen by line number and seed, and the number of lines."""
+    sample: list[tuple[int, str]] = []
     n_lines = n_characters = 0
-    limit = 1 << 64
+    threshold = 1 << 64
     for n_lines, line in enumerate(_usable(lines), start=1):
-        place = _place(n_lines, seed) if limit < 1 << 64 else 0
-        if place >= limit:
+        if threshold < 1 << 64 and _line_hash(n_lines, seed) >= threshold:
             continue
-        kept.append((n_lines, line))
+        sample.append((n_lines, line))
         n_characters += len(line)
-        while len(kept) > _MAX_LINES or n_characters > _MAX_CHARACTERS:
-            limit //= 2
-            kept = [(number, text) for number, text in kept if _place(number, seed) < limit]
-            n_characters = sum(len(text) for _, text in kept)
-    return [line for _, line in kept], n_lines
+        while len(sample) > _MAX_LINES or n_characters > _MAX_CHARACTERS:
+            threshold //= 2
+            sample = [(number, text) for number, text in sample if _line_hash(number, seed) < threshold]
+            n_characters = sum(len(text) for _, text in sample)
+    return [line for _, line in sample], n_lines
 
 
 def _usable(lines: Iterable[str]) -> Iterator[str]:
-    """Lines as the tokenizer will meet them, without blank ones; of a very long one its beginning."""
+    """Normalised lines that are not blank; very long ones are truncated."""
     for line in lines:
         clean = normalise(line[:_MAX_LINE_CHARACTERS]).replace(SPACE, " ").strip()
         if clean:
             yield clean
 
 
-def _place(number: int, seed: int) -> int:
-    """A number below 2**64 for each line, evenly spread."""
+def _line_hash(number: int, seed: int) -> int:
+    """A uniform number below 2**64 for each line."""
     return int.from_bytes(hashlib.blake2b(f"{seed}:{number}".encode(), digest_size=8).digest(), "big")
 
 
 def _count_characters(sample: list[str]) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for line in sample[:: 1 + len(sample) // _MAX_COUNTED]:
+    for line in sample[:: 1 + len(sample) // _MAX_LINES_COUNTED]:
         counts.update(line)
     return counts
 
 
-def _room_for(characters: Counter[str], coverage: float, n_tags: int) -> int:
-    """The least size that holds the fixed pieces, the characters to be covered, and some words."""
+def _min_size(characters: Counter[str], coverage: float, n_tags: int) -> int:
+    """The smallest size that fits the fixed pieces, the characters to be covered, and some words."""
     to_cover, n_characters = coverage * characters.total(), 0
     for _, count in characters.most_common():
         if to_cover <= 0:
@@ -154,7 +156,7 @@ def _room_for(characters: Counter[str], coverage: float, n_tags: int) -> int:
     return N_FIXED + n_tags + round(n_characters * 1.1) + 16
 
 
-def _in_words(error: RuntimeError, size: int) -> DataError:
-    if "required_chars" in str(error) and (found := _TOO_SMALL.search(str(error))):
-        return DataError(f"a vocabulary of {size} is too small for this corpus", hint=f"give at least {found[2]}")
-    return DataError(f"no vocabulary could be made ({error})", hint="is there enough text in the training files?")
+def _data_error(error: RuntimeError, size: int) -> DataError:
+    if "required_chars" in str(error) and (match := _REQUIRED_SIZE.search(str(error))):
+        return DataError(f"a vocabulary of {size} is too small for this corpus", hint=f"use at least {match[2]}")
+    return DataError(f"no vocabulary could be trained ({error})", hint="check that the training files have enough text")
