@@ -1,7 +1,7 @@
-"""StepFunction function → ids: greedy, beam, sampling, penalties, constraints. Knows no model and no text.
+"""Decoding: greedy search, beam search, sampling and constraints, over any step function. Imports no model and no text.
 
-The records and the length penalty are plain Python; whatever needs torch is loaded when it is first used,
-so that an engine without torch can speak of a search without paying for one.
+Options, hypotheses and the length penalty need no torch. All other names are imported on first use, so that an engine
+without torch can import this package.
 """
 
 from importlib import import_module
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.decoding.search import alternatives, decode, score
     from regard.decoding.search_batch import StepFunction, ensemble, ensemble_state
 
-_HOME = {
+_MODULES = {
     "StepFunction": "search_batch",
     "alternatives": "search",
     "decode": "search",
@@ -38,6 +38,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

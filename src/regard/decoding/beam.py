@@ -1,7 +1,7 @@
-"""Beam search: the K best beginnings of a translation, one symbol longer at each step.
+"""Beam search: keeps the K best partial translations and extends them by one token per step.
 
-B batch (sentences still searched), K beam, W hypotheses a sentence (1 at the first step, then K),
-V vocabulary, T tokens so far; beams folded into the batch are named flat_*
+Shapes: B batch (sentences still searched), K beam size, W hypotheses per sentence (1 at the first step, then K),
+V vocabulary, T tokens so far. Beams folded into the batch are named flat_*.
 """
 
 from __future__ import annotations
@@ -24,154 +24,160 @@ _NEG_INF = float("-inf")
 def beam_search(
     step: StepFunction,
     state: Any,
-    task: SearchBatch,
+    batch: SearchBatch,
     options: DecodingOptions,
     constraints: Sequence[Constraint] = (),
     beam_steps: list[BeamStep] | None = None,
 ) -> list[list[Hypothesis]]:
     """For each sentence its `n_best` hypotheses, best first, all different.
 
-    A step looks at the 2K best continuations. Those among the first K that end are finished; the best K that do not
-    end go on. At its length limit a sentence takes the best K as they stand. A sentence is done when
+    Each step considers the 2K best continuations. Those of the first K that end are finished; the best K that do not
+    end are continued. At its length limit a sentence takes the best K as they are. A sentence stops when
 
-    - K of its hypotheses have finished, as in CTranslate2 (patience 1, a length penalty that is not zero)
-      and in Hugging Face `generate` (`early_stopping=True`), or
-    - it has `n_best` and no live one can beat them. A sum of log-probabilities only falls, so a live hypothesis
-      never gets more than its sum so far over the penalty of the longest length allowed; this ending is exact.
+    - K of its hypotheses have finished, as in CTranslate2 (patience 1, non-zero length penalty) and in Hugging Face
+      `generate` (`early_stopping=True`), or
+    - it has `n_best` finished hypotheses and no live one can beat them. A sum of log-probabilities never grows, so
+      the score of a live hypothesis is bounded by its current sum and the penalty of the longest allowed length.
 
-    Only the first saves work at the price of a search error: a fifth hypothesis of a beam of 4 is not waited for.
-    Sentences that are done leave the batch. A first step of one hypothesis a sentence saves K - 1 equal rows.
-    `beam_steps` collects what was looked at, a step each.
+    Only the first rule can cause a search error. Sentences that stop leave the batch. The first step runs with one row
+    per sentence, because its K rows would be equal. `beam_steps` collects the steps, for inspection.
     """
-    beam, found = _Beam.of(task, options.n_best), _FinishedHypotheses(len(task), options.length_penalty)
-    flat_last = task.begin()  # (B,), then (B·K,)
-    while len(beam.task):
+    beam, finished = _Beam.create(batch, options.n_best), _FinishedHypotheses(len(batch), options.length_penalty)
+    flat_last = batch.begin_tokens()  # (B,), then (B·K,)
+    while len(beam.batch):
         flat_log_probs, state = step(flat_last, state)  # (B·W, V)
-        if constraints or beam.forced() is not None:
-            flat_history = beam.tokens.flatten(0, 1)
-            flat_log_probs = apply_constraints(flat_log_probs, flat_history, constraints, beam.forced(), task.end_id)
+        flat_forced = beam.forced()
+        if constraints or flat_forced is not None:
+            flat_history = beam.tokens.flatten(0, 1)  # (B·W, T)
+            flat_log_probs = apply_constraints(flat_log_probs, flat_history, constraints, flat_forced, batch.end_id)
         candidates = beam.candidates(flat_log_probs, options.beam)
-        beam, flat_rows = beam.advance(candidates, options, found, beam_steps)
-        if len(beam.task):
+        beam, flat_rows = beam.advance(candidates, options, finished, beam_steps)
+        if len(beam.batch):
             state, flat_last = state.select(flat_rows), beam.tokens[:, :, -1].flatten()
-    return found.best(options.n_best)
+    return finished.best(options.n_best)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The 2K best continuations of every sentence, best first: each (B, 2K)."""
+    """The 2K best continuations of every sentence, best first. Each tensor is (B, 2K)."""
 
-    totals: Tensor
-    log_probs: Tensor  # of the new symbol alone
-    origins: Tensor  # which of the W hypotheses is continued
-    tokens: Tensor
+    totals: Tensor  # sums of log-probabilities
+    log_probs: Tensor  # of the new token
+    origins: Tensor  # index of the continued hypothesis, below W
+    tokens: Tensor  # the new token
 
 
 @dataclass(frozen=True)
 class BeamStep:
-    """One step of a search, for those who want to see it: what was looked at, what ended there, what went on."""
+    """One step of a beam search: the candidates, which of them finished, and which are continued."""
 
-    sentences: Tensor  # (B,): which sentences were still searched
+    sentences: Tensor  # (B,): indices of the sentences still searched
     candidates: Candidates
-    finished: Tensor  # (B, K): which of the first K candidates are finished
-    live: Tensor  # (B, K): places of the candidates that go on, as hypotheses 0 … K - 1 of the next step
-    totals: Tensor  # (B, K): their sums; −∞ where there are fewer than K
+    finished: Tensor  # (B, K): whether each of the first K candidates is finished
+    live: Tensor  # (B, K): indices of the continued candidates, which are hypotheses 0 … K - 1 of the next step
+    totals: Tensor  # (B, K): their sums; −∞ if there are fewer than K
 
 
 @dataclass(frozen=True)
 class _Beam:
-    """Hypotheses that have not ended. Beside a sentence with fewer than W, the rest have −∞."""
+    """Live hypotheses. If a sentence has fewer than W, the totals of the rest are −∞."""
 
-    task: SearchBatch
+    batch: SearchBatch
     totals: Tensor  # (B, W): sums of log-probabilities
     tokens: Tensor  # (B, W, T)
     log_probs: Tensor  # (B, W, T)
-    finished: Tensor  # (B, n_best): the best scores that have finished, best first
+    best_finished: Tensor  # (B, n_best): the highest scores of finished hypotheses, highest first
     n_finished: Tensor  # (B,)
 
     @classmethod
-    def of(cls, task: SearchBatch, n_best: int) -> _Beam:
-        n = len(task)
-        totals = torch.zeros(n, 1, device=task.limits.device)
+    def create(cls, batch: SearchBatch, n_best: int) -> _Beam:
+        """One empty hypothesis per sentence."""
+        n = len(batch)
+        totals = torch.zeros(n, 1, device=batch.limits.device)
         return cls(
-            task,
+            batch,
             totals,
-            task.numbers.new_empty(n, 1, 0),
+            batch.sentences.new_empty(n, 1, 0),
             totals.new_empty(n, 1, 0),
             totals.new_full((n, n_best), _NEG_INF),
-            torch.zeros_like(task.numbers),
+            torch.zeros_like(batch.sentences),
         )
 
     def forced(self) -> Tensor | None:
-        """(B·W,): the symbol that a prefix asks for."""
-        forced = self.task.forced(self.tokens.shape[2])
+        """(B·W,): the next token of the prefix, if any sentence has one."""
+        forced = self.batch.forced(self.tokens.shape[2])
         return None if forced is None else forced.repeat_interleave(self.totals.shape[1])
 
-    def candidates(self, flat_log_probs: Tensor, beam: int) -> Candidates:
-        n_tokens = flat_log_probs.shape[-1]
-        log_probs = flat_log_probs.unflatten(0, self.totals.shape)  # (B, W, V)
-        totals, places = best_candidates(self.totals, log_probs, 2 * beam)
-        symbol_log_probs = log_probs.flatten(1).gather(1, places)
-        return Candidates(totals, symbol_log_probs, places // n_tokens, places % n_tokens)
+    def candidates(self, flat_log_probs: Tensor, beam_size: int) -> Candidates:
+        vocab_size = flat_log_probs.shape[-1]
+        log_probs = flat_log_probs.unflatten(0, self.totals.shape)  # (B·W, V) → (B, W, V)
+        totals, indices = best_candidates(self.totals, log_probs, 2 * beam_size)  # (B, 2K)
+        token_log_probs = log_probs.flatten(1).gather(1, indices)
+        return Candidates(totals, token_log_probs, indices // vocab_size, indices % vocab_size)
 
     def advance(
-        self, new: Candidates, options: DecodingOptions, found: _FinishedHypotheses, beam_steps: list[BeamStep] | None
+        self,
+        new: Candidates,
+        options: DecodingOptions,
+        collected: _FinishedHypotheses,
+        beam_steps: list[BeamStep] | None,
     ) -> tuple[_Beam, Tensor]:
-        """The beam one symbol later without sentences that are done, and the flat rows (B·W) that it comes from."""
-        width, beam, length = self.totals.shape[1], options.beam, self.tokens.shape[2] + 1
-        penalty = gnmt(length, options.length_penalty)
-        ends = new.tokens == self.task.end_id  # (B, 2K)
-        at_limit = self.task.limits == length  # (B,)
-        over = (ends | at_limit[:, None])[:, :beam] & (new.totals[:, :beam] > _NEG_INF)  # (B, K)
-        if bool(over.any()):
-            found.add(self, new, over)
-        scores = (new.totals[:, :beam] / penalty).masked_fill(~over, _NEG_INF)
-        finished = torch.cat([self.finished, scores], 1).topk(self.finished.shape[1]).values
-        n_finished = self.n_finished + over.sum(1)
+        """The beam one token later, without sentences that stopped, and the flat rows (of B·W) that it continues."""
+        width, beam_size, length = self.totals.shape[1], options.beam, self.tokens.shape[2] + 1
+        ends = new.tokens == self.batch.end_id  # (B, 2K)
+        at_limit = self.batch.limits == length  # (B,)
+        is_finished = (ends | at_limit[:, None])[:, :beam_size] & (new.totals[:, :beam_size] > _NEG_INF)  # (B, K)
+        if bool(is_finished.any()):
+            collected.add(self, new, is_finished)
+        scores = new.totals[:, :beam_size] / gnmt(length, options.length_penalty)
+        scores = scores.masked_fill(~is_finished, _NEG_INF)
+        best_finished = torch.cat([self.best_finished, scores], 1).topk(self.best_finished.shape[1]).values
+        n_finished = self.n_finished + is_finished.sum(1)
 
-        totals, live = new.totals.masked_fill(ends, _NEG_INF).topk(beam)  # (B, K)
+        totals, live = new.totals.masked_fill(ends, _NEG_INF).topk(beam_size)  # (B, K)
         if beam_steps is not None:
-            beam_steps.append(BeamStep(self.task.numbers, new, over, live, totals))
-        hope = self._best_possible(totals[:, 0], length, options.length_penalty)
-        done = at_limit | (n_finished >= beam) | (finished[:, -1] >= hope)
-        going = (~done).nonzero()[:, 0]
+            beam_steps.append(BeamStep(self.batch.sentences, new, is_finished, live, totals))
+        best_possible = self._best_possible(totals[:, 0], length, options.length_penalty)
+        stopped = at_limit | (n_finished >= beam_size) | (best_finished[:, -1] >= best_possible)  # (B,)
+        going = (~stopped).nonzero()[:, 0]  # (B',)
         live = live[going]  # (B', K)
-        flat_rows = (going[:, None] * width + new.origins[going].gather(1, live)).flatten()
+        flat_rows = (going[:, None] * width + new.origins[going].gather(1, live)).flatten()  # (B'·K,)
 
-        def grown(past: Tensor, last: Tensor) -> Tensor:
-            past = past.flatten(0, 1)[flat_rows].unflatten(0, live.shape)
-            return torch.cat([past, last[going].gather(1, live)[:, :, None]], 2)
+        def extend(past: Tensor, last: Tensor) -> Tensor:
+            past = past.flatten(0, 1)[flat_rows].unflatten(0, live.shape)  # (B', K, T)
+            return torch.cat([past, last[going].gather(1, live)[:, :, None]], 2)  # (B', K, T + 1)
 
-        tokens, log_probs = grown(self.tokens, new.tokens), grown(self.log_probs, new.log_probs)
-        task = self.task.select(going)
-        return _Beam(task, totals[going], tokens, log_probs, finished[going], n_finished[going]), flat_rows
+        tokens, log_probs = extend(self.tokens, new.tokens), extend(self.log_probs, new.log_probs)
+        batch = self.batch.select(going)
+        return _Beam(batch, totals[going], tokens, log_probs, best_finished[going], n_finished[going]), flat_rows
 
     def _best_possible(self, totals: Tensor, length: int, alpha: float) -> Tensor:
-        """(B,): no continuation of a hypothesis with this sum can have a higher score.
+        """(B,): an upper bound for the score of any continuation of a hypothesis with this sum.
 
-        A total is negative, so a positive α favours the longest length allowed, a negative one the next.
+        Sums are negative, so a positive α favours the longest allowed length, and a negative α the next length.
         """
-        longest = ((5.0 + self.task.limits) / 6.0) ** alpha  # gnmt() of each limit
+        longest = ((5.0 + self.batch.limits) / 6.0) ** alpha  # gnmt() of each limit
         return torch.maximum(totals / longest, totals / gnmt(length + 1, alpha))
 
 
 class _FinishedHypotheses:
-    """Hypotheses that have finished, by sentence. Plain lists: a hypothesis comes here once, not at each step."""
+    """Finished hypotheses by sentence, in plain lists: each hypothesis is added only once."""
 
     def __init__(self, n_sentences: int, length_penalty: float) -> None:
         self._length_penalty = length_penalty
         self._hypotheses: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
 
-    def add(self, beam: _Beam, new: Candidates, over: Tensor) -> None:
-        """Take the candidates (B, K) that are over."""
-        sentence, at = over.nonzero(as_tuple=True)
-        origin = new.origins[sentence, at]
-        tokens = torch.cat([beam.tokens[sentence, origin], new.tokens[sentence, at][:, None]], 1)
-        log_probs = torch.cat([beam.log_probs[sentence, origin], new.log_probs[sentence, at][:, None]], 1)
-        numbers = beam.task.numbers[sentence]
-        for number, ids, row in zip(numbers.tolist(), tokens.tolist(), log_probs.tolist(), strict=True):
-            self._hypotheses[number].append(make_hypothesis(ids, row, beam.task.end_id, self._length_penalty))
+    def add(self, beam: _Beam, new: Candidates, is_finished: Tensor) -> None:
+        """Add the candidates that finished (B, K)."""
+        row, candidate = is_finished.nonzero(as_tuple=True)
+        origin = new.origins[row, candidate]
+        tokens = torch.cat([beam.tokens[row, origin], new.tokens[row, candidate][:, None]], 1)
+        log_probs = torch.cat([beam.log_probs[row, origin], new.log_probs[row, candidate][:, None]], 1)
+        sentences = beam.batch.sentences[row]
+        for sentence, ids, ids_log_probs in zip(sentences.tolist(), tokens.tolist(), log_probs.tolist(), strict=True):
+            hypothesis = make_hypothesis(ids, ids_log_probs, beam.batch.end_id, self._length_penalty)
+            self._hypotheses[sentence].append(hypothesis)
 
     def best(self, n: int) -> list[list[Hypothesis]]:
         """The n best of each sentence, best first."""
-        return [sorted(found, key=lambda one: -one.score)[:n] for found in self._hypotheses]
+        return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:n] for hypotheses in self._hypotheses]

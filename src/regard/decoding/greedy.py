@@ -1,6 +1,6 @@
-"""One hypothesis a sentence, one symbol after the other: greedy and sampling differ only in how they choose.
+"""One hypothesis per sentence, token by token: greedy search and sampling. They differ in how they choose a token.
 
-B batch (sentences still searched), V vocabulary, T symbols so far
+Shapes: B batch (sentences still searched), V vocabulary, T tokens so far, N samples per sentence, k tokens to draw from
 """
 
 from __future__ import annotations
@@ -17,82 +17,111 @@ from regard.decoding.constraints import Constraint, apply_constraints
 from regard.decoding.options import Hypothesis, Sampling, make_hypothesis
 from regard.decoding.search_batch import SearchBatch, StepFunction
 
-# (B, V) log-probabilities, the task with its rows, symbols so far → (B,) symbols
-Choose = Callable[[Tensor, SearchBatch, int], Tensor]
+# (B, V) log-probabilities, (B,) indices of the sentences, number of tokens so far → (B,) next tokens
+Chooser = Callable[[Tensor, Tensor, int], Tensor]
 
 
-def likeliest(log_probs: Tensor, task: SearchBatch, n_symbols: int) -> Tensor:
-    """Greedy."""
-    return best_candidates(log_probs.new_zeros(len(log_probs), 1), log_probs[:, None], 1)[1][:, 0]
-
-
-def follow(
+def greedy(
     step: StepFunction,
     state: Any,
-    task: SearchBatch,
+    batch: SearchBatch,
     length_penalty: float,
-    choose: Choose = likeliest,
     constraints: Sequence[Constraint] = (),
 ) -> list[Hypothesis]:
-    """Go on from the chosen symbol until the end symbol or the limit. Sentences that are done leave the batch."""
-    n_sentences, end_id = len(task), task.end_id
-    found: list[Hypothesis | None] = [None] * n_sentences
-    last = task.begin()  # (B,)
-    symbols, log_probs = last.new_empty(n_sentences, 0), torch.empty(n_sentences, 0, device=last.device)  # (B, T)
-    while len(task):
-        length = symbols.shape[1] + 1
-        step_log_probs, state = step(last, state)  # (B, V)
-        allowed, forced = step_log_probs, task.forced(length - 1)
-        if constraints or forced is not None:
-            allowed = apply_constraints(step_log_probs, symbols, constraints, forced, end_id)
-        last = choose(allowed, task, length - 1)
-        symbols = torch.cat([symbols, last[:, None]], 1)
-        log_probs = torch.cat([log_probs, step_log_probs.gather(1, last[:, None])], 1)
-        done = (last == end_id) | (task.limits == length)
-        if not bool(done.any()):
-            continue
-        rows = zip(task.numbers[done].tolist(), symbols[done].tolist(), log_probs[done].tolist(), strict=True)
-        for number, ids, row_log_probs in rows:
-            found[number] = make_hypothesis(ids, row_log_probs, end_id, length_penalty)
-        going = (~done).nonzero()[:, 0]
-        task, last, symbols, log_probs = task.select(going), last[going], symbols[going], log_probs[going]
-        state = state.select(going)
-    return [hypothesis for hypothesis in found if hypothesis is not None]
+    """The most likely token at each step, until the end token or the length limit."""
+    return _search(step, state, batch, length_penalty, constraints, _most_likely)
 
 
-def sampler(sampling: Sampling, keys: Sequence[Sequence[int]], task: SearchBatch) -> Choose:
-    """Draws symbols for the sentences of a task, each known by its key (e.g. its source and the number of the draw).
+def sample(
+    step: StepFunction,
+    state: Any,
+    batch: SearchBatch,
+    length_penalty: float,
+    constraints: Sequence[Constraint],
+    sampling: Sampling,
+    sources: Sequence[Sequence[int]],
+    n_samples: int,
+) -> list[list[Hypothesis]]:
+    """`n_samples` random translations per sentence, best first; some may be equal.
 
-    A sentence has its own row of numbers between 0 and 1, one a step, drawn before the search begins;
-    the symbol is the one where the cumulated probabilities pass the number.
+    A sample depends on the seed, the source and the number of the sample, not on the other sentences of the batch:
+    each has its own row of uniform random numbers, one per step, drawn before the search.
     """
-    if sampling.temperature == 0:
-        return likeliest
-    longest = int(task.limits.max()) if len(task) else 0
-    rows = [_uniform(sampling.seed, key, longest) for key in keys]
-    numbers = torch.stack(rows).to(task.limits.device) if rows else torch.empty(0, 0)  # (B, T)
+    rows = batch.sentences.repeat_interleave(n_samples)  # (B·N,)
+    numbered = torch.arange(len(rows)).to(rows)  # each sample is searched as a sentence of its own
+    samples = SearchBatch(batch.begin_id, batch.end_id, numbered, batch.limits[rows], batch.prefixes[rows])
+    keys = [(number, *source) for source in sources for number in range(n_samples)]
+    choose = _random_chooser(sampling, keys, samples)
+    hypotheses = _search(step, state.select(rows), samples, length_penalty, constraints, choose)
+    groups = [hypotheses[i * n_samples : (i + 1) * n_samples] for i in range(len(batch))]
+    return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in groups]
 
-    def choose(log_probs: Tensor, task: SearchBatch, n_symbols: int) -> Tensor:
-        return draw(log_probs, numbers[task.numbers, n_symbols], sampling)
 
-    return choose
+def _random_chooser(sampling: Sampling, keys: Sequence[Sequence[int]], batch: SearchBatch) -> Chooser:
+    if sampling.temperature == 0 or not keys:
+        return _most_likely
+    longest = int(batch.limits.max())
+    uniform = torch.stack([_uniform(sampling.seed, key, longest) for key in keys])  # (B, longest)
+    uniform = uniform.to(batch.limits.device)
+    return lambda log_probs, sentences, n_tokens: draw(log_probs, uniform[sentences, n_tokens], sampling)
 
 
 def draw(log_probs: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
-    """(B, V), (B,) in [0, 1) → (B,): tempered, then the top k of them, then the top p of these."""
+    """(B, V) log-probabilities, (B,) random numbers in [0, 1) → (B,) tokens: temperature, then top k, then top p.
+
+    The token is the one where the cumulative probability exceeds the random number.
+    """
     tempered = log_probs / sampling.temperature
-    n_kept = min(sampling.top_k or log_probs.shape[1], log_probs.shape[1])
-    top, symbols = tempered.topk(n_kept)  # likeliest first
+    k = min(sampling.top_k or log_probs.shape[1], log_probs.shape[1])
+    top, tokens = tempered.topk(k)  # (B, k), most likely first
     probs = top.double().softmax(-1)
-    before = probs.cumsum(-1) - probs  # (B, k): what the likelier symbols have together
-    probs = probs.masked_fill(before >= sampling.top_p, 0.0)
-    cumulated = probs.cumsum(-1)
-    threshold = uniform[:, None].double() * cumulated[:, -1:]
-    at = torch.searchsorted(cumulated, threshold, right=True).clamp(max=n_kept - 1)  # (B, 1)
-    return symbols.gather(1, at)[:, 0]
+    more_likely = probs.cumsum(-1) - probs  # (B, k): total probability of the tokens before this one
+    probs = probs.masked_fill(more_likely >= sampling.top_p, 0.0)
+    cumulative = probs.cumsum(-1)
+    threshold = uniform[:, None].double() * cumulative[:, -1:]  # (B, 1)
+    drawn = torch.searchsorted(cumulative, threshold, right=True).clamp(max=k - 1)  # (B, 1)
+    return tokens.gather(1, drawn)[:, 0]
+
+
+def _search(
+    step: StepFunction,
+    state: Any,
+    batch: SearchBatch,
+    length_penalty: float,
+    constraints: Sequence[Constraint],
+    choose: Chooser,
+) -> list[Hypothesis]:
+    """One hypothesis per sentence. Sentences leave the batch when they end."""
+    hypotheses: list[Hypothesis | None] = [None] * len(batch)
+    last = batch.begin_tokens()  # (B,)
+    tokens, log_probs = last.new_empty(len(batch), 0), torch.empty(len(batch), 0, device=last.device)  # (B, T)
+    while len(batch):
+        n_tokens = tokens.shape[1]
+        step_log_probs, state = step(last, state)  # (B, V)
+        allowed, forced = step_log_probs, batch.forced(n_tokens)
+        if constraints or forced is not None:
+            allowed = apply_constraints(step_log_probs, tokens, constraints, forced, batch.end_id)
+        last = choose(allowed, batch.sentences, n_tokens)
+        tokens = torch.cat([tokens, last[:, None]], 1)
+        log_probs = torch.cat([log_probs, step_log_probs.gather(1, last[:, None])], 1)
+        ended = (last == batch.end_id) | (batch.limits == n_tokens + 1)  # (B,)
+        if not bool(ended.any()):
+            continue
+        rows = zip(batch.sentences[ended].tolist(), tokens[ended].tolist(), log_probs[ended].tolist(), strict=True)
+        for sentence, row_tokens, row_log_probs in rows:
+            hypotheses[sentence] = make_hypothesis(row_tokens, row_log_probs, batch.end_id, length_penalty)
+        going = (~ended).nonzero()[:, 0]
+        batch, last, tokens, log_probs = batch.select(going), last[going], tokens[going], log_probs[going]
+        state = state.select(going)
+    return [hypothesis for hypothesis in hypotheses if hypothesis is not None]
+
+
+def _most_likely(log_probs: Tensor, sentences: Tensor, n_tokens: int) -> Tensor:
+    return best_candidates(log_probs.new_zeros(len(log_probs), 1), log_probs[:, None], 1)[1][:, 0]
 
 
 def _uniform(seed: int, key: Sequence[int], n: int) -> Tensor:
-    mixed = hashlib.blake2b(repr((seed, *key)).encode(), digest_size=8).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(mixed, "little") >> 1)
+    """(n,) random numbers in [0, 1) that depend only on the seed and the key."""
+    digest = hashlib.blake2b(repr((seed, *key)).encode(), digest_size=8).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
     return torch.rand(n, generator=generator, dtype=torch.float64)

@@ -1,4 +1,7 @@
-"""The one way in: which search the options ask for."""
+"""Entry points: `decode` searches for translations, `score` rates given ones, `alternatives` lists likely next tokens.
+
+Shapes: B batch (sentences), V vocabulary, T longest prefix
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from regard.decoding.beam import BeamStep, beam_search
 from regard.decoding.constraints import make_constraints
-from regard.decoding.greedy import follow, sampler
-from regard.decoding.options import DecodingOptions, Hypothesis, Sampling, check_options
+from regard.decoding.greedy import greedy, sample
+from regard.decoding.options import DecodingOptions, Hypothesis, check_options
 from regard.decoding.search_batch import SearchBatch, StepFunction
 
 
@@ -28,46 +30,23 @@ def decode(
     device: torch.device | str = "cpu",
     beam_steps: list[BeamStep] | None = None,
 ) -> list[list[Hypothesis]]:
-    """For each source its `n_best` hypotheses, best first, from the state before the first symbol.
+    """For each source its `n_best` hypotheses, best first. `state` is the state before the first token.
 
-    Of a source (ids without end symbol) only the length is needed, for the limit, and its ids as the key of its
-    samples: the same sentence with the same seed draws the same, wherever it stands. `max_length` is a limit of
-    the model itself. `beam_steps` collects the steps of a beam search, even of one hypothesis; a sample has none.
+    Only the lengths of the sources (ids without the end token) are used, for the length limits. Sampling also uses
+    their ids: the same source and seed give the same samples in every batch. `max_length` is the model's own limit.
+    If `beam_steps` is given, beam search runs even for a beam of 1, and appends each of its steps. Sampling does not.
     """
     check_options(options)
     limits = [max(1, len(source) + options.extra_length) for source in sources]
     if max_length is not None:
         limits = [min(limit, max_length) for limit in limits]
-    task = SearchBatch.of(limits, begin_id, end_id, prefixes, device)
+    batch = SearchBatch.create(limits, begin_id, end_id, prefixes, device)
+    alpha, constraints = options.length_penalty, make_constraints(options, end_id)
     if options.sampling is not None:
-        return _sample(step, state, sources, task, options, options.sampling)
-    constraints = make_constraints(options, end_id)
+        return sample(step, state, batch, alpha, constraints, options.sampling, sources, options.n_best)
     if options.beam == 1 and beam_steps is None:
-        found = follow(step, state, task, options.length_penalty, constraints=constraints)
-        return [[hypothesis] for hypothesis in found]
-    return beam_search(step, state, task, options, constraints, beam_steps)
-
-
-def _sample(
-    step: StepFunction,
-    state: Any,
-    sources: Sequence[Sequence[int]],
-    task: SearchBatch,
-    options: DecodingOptions,
-    sampling: Sampling,
-) -> list[list[Hypothesis]]:
-    """`n_best` draws a sentence, each with randomness of its own, best first; two of them may be the same."""
-    n = options.n_best
-    rows = task.numbers.repeat_interleave(n)
-    keys = [(number, *source) for source in sources for number in range(n)]
-    drawn_task = SearchBatch(
-        task.begin_id, task.end_id, torch.arange(len(rows)).to(rows), task.limits[rows], task.prefixes[rows]
-    )
-    choose = sampler(sampling, keys, drawn_task)
-    constraints = make_constraints(options, task.end_id)
-    drawn = follow(step, state.select(rows), drawn_task, options.length_penalty, choose, constraints)
-    groups = [drawn[i * n : (i + 1) * n] for i in range(len(task))]
-    return [sorted(group, key=lambda one: -one.score) for group in groups]
+        return [[hypothesis] for hypothesis in greedy(step, state, batch, alpha, constraints)]
+    return beam_search(step, state, batch, options, constraints, beam_steps)
 
 
 def score(
@@ -80,10 +59,10 @@ def score(
     length_penalty: float,
     device: torch.device | str = "cpu",
 ) -> list[Hypothesis]:
-    """The given targets (ids without end symbol) as hypotheses that end there: forced decoding."""
+    """The given targets (ids without the end token) as hypotheses, by forced decoding."""
     forced = [[*target, end_id] for target in targets]
-    task = SearchBatch.of([0] * len(forced), begin_id, end_id, forced, device)
-    return follow(step, state, task, length_penalty)
+    batch = SearchBatch.create([0] * len(forced), begin_id, end_id, forced, device)
+    return greedy(step, state, batch, length_penalty)
 
 
 def alternatives(
@@ -95,27 +74,22 @@ def alternatives(
     begin_id: int,
     device: torch.device | str = "cpu",
 ) -> list[list[tuple[int, float]]]:
-    """For each sentence the k likeliest symbols after its prefix, with their log-probabilities, likeliest first."""
-    found: list[list[tuple[int, float]]] = [[] for _ in prefixes]
+    """For each sentence the k most likely tokens after its prefix, with log-probabilities, most likely first."""
+    top_tokens: list[list[tuple[int, float]]] = [[] for _ in prefixes]
+    longest = max(map(len, prefixes), default=0)
+    padded = [[begin_id, *prefix, *[begin_id] * (longest - len(prefix))] for prefix in prefixes]
+    inputs = torch.tensor(padded, dtype=torch.long, device=device).view(len(padded), longest + 1)  # (B, T + 1)
     lengths = torch.tensor([len(prefix) for prefix in prefixes], device=device)
-    fed = _table([[begin_id, *prefix] for prefix in prefixes], begin_id, device)  # (B, T + 1)
-    numbers = torch.arange(len(prefixes), device=device)
-    n_symbols = 0
-    while len(numbers):
-        log_probs, state = step(fed[numbers, n_symbols], state)  # (B, V)
-        here = lengths[numbers] == n_symbols
-        if bool(here.any()):
-            values, symbols = log_probs[here].topk(min(k, log_probs.shape[1]))
-            rows = zip(numbers[here].tolist(), symbols.tolist(), values.tolist(), strict=True)
-            for number, row_symbols, row_values in rows:
-                found[number] = list(zip(row_symbols, row_values, strict=True))
-            going = (~here).nonzero()[:, 0]
-            numbers, state = numbers[going], state.select(going)
-        n_symbols += 1
-    return found
-
-
-def _table(rows: Sequence[Sequence[int]], filler: int, device: torch.device | str) -> Tensor:
-    longest = max(map(len, rows), default=0)
-    padded = [[*row, *[filler] * (longest - len(row))] for row in rows]
-    return torch.tensor(padded, dtype=torch.long, device=device).view(len(padded), longest)
+    sentences, n_tokens = torch.arange(len(prefixes), device=device), 0  # those whose prefix has not ended
+    while len(sentences):
+        log_probs, state = step(inputs[sentences, n_tokens], state)  # (B, V)
+        at_end = lengths[sentences] == n_tokens  # (B,)
+        if bool(at_end.any()):
+            values, tokens = log_probs[at_end].topk(min(k, log_probs.shape[1]))  # (B, k)
+            rows = zip(sentences[at_end].tolist(), tokens.tolist(), values.tolist(), strict=True)
+            for sentence, row_tokens, row_values in rows:
+                top_tokens[sentence] = list(zip(row_tokens, row_values, strict=True))
+            going = (~at_end).nonzero()[:, 0]
+            sentences, state = sentences[going], state.select(going)
+        n_tokens += 1
+    return top_tokens

@@ -1,6 +1,6 @@
-"""What a search works on, beside the options: how a model is asked, and what is given about each sentence.
+"""What a search works on: a step function, of one model or an ensemble, and a batch of sentences.
 
-B batch (sentences), P longest prefix, V vocabulary
+Shapes: B batch (sentences), P longest prefix, V vocabulary, M models of an ensemble
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# (B,) last symbols, state → (B, V) log-probabilities of the next symbol, the state that includes them.
-# A state has `select(rows)`: its batch rows in another order, repeated or left out.
+# (B,) last tokens, state → (B, V) log-probabilities of the next token, new state.
+# A state has `select(rows)`, which reorders, repeats or drops batch rows.
 StepFunction = Callable[[Tensor, Any], tuple[Tensor, Any]]
 
-FREE = -1  # stands in a prefix where nothing is forced
+FREE = -1  # in a prefix: no token is forced here
 
 
 @dataclass(frozen=True)
 class SearchBatch:
-    """B sentences that are searched together."""
+    """The sentences that are still searched. Finished sentences leave the batch."""
 
     begin_id: int
     end_id: int
-    numbers: Tensor  # (B,): which sentence a row is, when others have left
-    limits: Tensor  # (B,): at most so many symbols, the end symbol among them
-    prefixes: Tensor  # (B, P): what a translation must begin with, and FREE behind
+    sentences: Tensor  # (B,): index of each row's sentence in the original batch
+    limits: Tensor  # (B,): maximum number of tokens, including the end token
+    prefixes: Tensor  # (B, P): tokens that the translation must begin with, padded with FREE
 
     @classmethod
-    def of(
+    def create(
         cls,
         limits: Sequence[int],
         begin_id: int,
@@ -39,57 +39,59 @@ class SearchBatch:
         prefixes: Sequence[Sequence[int]] | None = None,
         device: torch.device | str = "cpu",
     ) -> SearchBatch:
-        """A limit never cuts a prefix: one symbol more can always follow."""
+        """A batch of all sentences. A limit is raised if its prefix needs it: at least one more token can follow."""
         forced = [list(prefix) for prefix in prefixes] if prefixes is not None else [[] for _ in limits]
         longest = max(map(len, forced), default=0)
-        lengths = [max(limit, len(prefix) + 1) for limit, prefix in zip(limits, forced, strict=True)]
-        table = [prefix + [FREE] * (longest - len(prefix)) for prefix in forced]
+        raised = [max(limit, len(prefix) + 1) for limit, prefix in zip(limits, forced, strict=True)]
+        padded = [prefix + [FREE] * (longest - len(prefix)) for prefix in forced]
         return cls(
             begin_id,
             end_id,
             torch.arange(len(forced), device=device),
-            torch.tensor(lengths, dtype=torch.long, device=device),
-            torch.tensor(table, dtype=torch.long, device=device).view(len(forced), longest),
+            torch.tensor(raised, dtype=torch.long, device=device),
+            torch.tensor(padded, dtype=torch.long, device=device).view(len(forced), longest),
         )
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.sentences)
 
     def select(self, rows: Tensor) -> SearchBatch:
-        return SearchBatch(self.begin_id, self.end_id, self.numbers[rows], self.limits[rows], self.prefixes[rows])
+        return SearchBatch(self.begin_id, self.end_id, self.sentences[rows], self.limits[rows], self.prefixes[rows])
 
-    def forced(self, n_symbols: int) -> Tensor | None:
-        """(B,): the symbol that must come after `n_symbols`, or FREE; None when no sentence has one left."""
-        return self.prefixes[:, n_symbols] if n_symbols < self.prefixes.shape[1] else None
+    def forced(self, n_tokens: int) -> Tensor | None:
+        """(B,): the token that must come after `n_tokens` tokens, or FREE. None if all prefixes are shorter."""
+        return self.prefixes[:, n_tokens] if n_tokens < self.prefixes.shape[1] else None
 
-    def begin(self) -> Tensor:
-        """(B,): what stands before the first symbol."""
-        return torch.full_like(self.numbers, self.begin_id)
+    def begin_tokens(self) -> Tensor:
+        """(B,): the input of the first step."""
+        return torch.full_like(self.sentences, self.begin_id)
 
 
 @dataclass(frozen=True)
 class EnsembleState:
-    """The states of all members: their rows move together."""
+    """The states of all models of an ensemble."""
 
-    members: tuple[Any, ...]
+    states: tuple[Any, ...]
 
     def select(self, rows: Tensor) -> EnsembleState:
-        return EnsembleState(tuple(state.select(rows) for state in self.members))
+        return EnsembleState(tuple(state.select(rows) for state in self.states))
 
 
 def ensemble_state(states: Sequence[Any]) -> EnsembleState:
-    """The state before the first symbol, from those of the members."""
+    """The state before the first token, from the states of the models."""
     return EnsembleState(tuple(states))
 
 
 def ensemble(steps: Sequence[StepFunction]) -> StepFunction:
-    """One step function of many: log (1/M Σ p_m). A mean of probabilities is a distribution again, and one model
-    that is sure counts for more than in a mean of log-probabilities, where one that is unsure can forbid a symbol.
+    """A step function that averages the probabilities of several models: log (1/M Σ p_m).
+
+    The mean of probabilities is again a distribution. With a mean of log-probabilities instead, a single model that
+    gives a token a tiny probability would forbid it.
     """
 
     def step(last: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
-        answers = [one(last, member) for one, member in zip(steps, state.members, strict=True)]
-        log_probs = torch.stack([answer[0] for answer in answers])  # (M, B, V)
-        return log_probs.logsumexp(0) - log(len(answers)), EnsembleState(tuple(answer[1] for answer in answers))
+        results = [model_step(last, model_state) for model_step, model_state in zip(steps, state.states, strict=True)]
+        log_probs = torch.stack([log_probs for log_probs, _ in results])  # (M, B, V)
+        return log_probs.logsumexp(0) - log(len(results)), EnsembleState(tuple(new_state for _, new_state in results))
 
     return step
