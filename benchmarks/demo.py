@@ -1,4 +1,4 @@
-"""The demo in full: how long its training takes, and how much of what it had never seen comes out right.
+"""The whole demo: training time, and accuracy on sentences it has not seen.
 
 python benchmarks/demo.py [--repeats 3]
 """
@@ -15,24 +15,24 @@ from statistics import median
 from typing import Any
 
 HERE = Path(__file__).parent
-TO_REACH = {"seconds": 75.0, "exact": 0.99, "pronouns": 0.99, "exact, new nouns": 0.97, "pronouns, new nouns": 0.97}
+GOALS = {"seconds": 75.0, "exact": 0.99, "pronouns": 0.99, "exact, new nouns": 0.97, "pronouns, new nouns": 0.97}
 
 
 def demo(out: Path) -> dict[str, float]:
-    """One run through the command line."""
+    """The figures of one run from the command line."""
     command = [sys.executable, "-m", "regard", "demo", "--no-serve", "--again", "--out", str(out)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    told: dict[str, Any] = json.loads((out / "demo.json").read_text())
+    report: dict[str, Any] = json.loads((out / "demo.json").read_text())
     events = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
     finished = next(event for event in events if event["event"] == "finished")
     return {
         "seconds": finished["elapsed_seconds"],
-        "exact": told["test"]["exact"],
-        "pronouns": told["test"]["pronouns"],
-        "exact, new nouns": told["unseen"]["exact"],
-        "pronouns, new nouns": told["unseen"]["pronouns"],
-        "best head on the right noun": told["head"]["right"],
-        "best head on the other noun": told["head"]["wrong"],
+        "exact": report["test"]["exact"],
+        "pronouns": report["test"]["pronouns"],
+        "exact, new nouns": report["unseen"]["exact"],
+        "pronouns, new nouns": report["unseen"]["pronouns"],
+        "best head on the right noun": report["head"]["right"],
+        "best head on the other noun": report["head"]["wrong"],
     }
 
 
@@ -42,17 +42,17 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         runs = [demo(Path(directory) / f"demo-{number}") for number in range(args.repeats)]
-    found = {name: median(run[name] for run in runs) for name in runs[0]}
+    medians = {name: median(run[name] for run in runs) for name in runs[0]}
     held = {
-        name: found[name] <= limit if name == "seconds" else found[name] >= limit for name, limit in TO_REACH.items()
+        name: medians[name] <= limit if name == "seconds" else medians[name] >= limit for name, limit in GOALS.items()
     }
-    rows = [f"| {name} | {_said(name, value)} | {_wanted(name)} |" for name, value in found.items()]
+    rows = [f"| {name} | {_format(name, value)} | {_goal(name)} |" for name, value in medians.items()]
     text = "\n".join([
         "# The demo",
         "",
-        f"{date.today()}, {platform.machine()}: `python benchmarks/demo.py --repeats {args.repeats}`, medians",
+        f"{date.today()}, {platform.machine()}: `python benchmarks/demo.py --repeats {args.repeats}`",
         "",
-        "| what | found | to reach |",
+        "| figure | median | goal |",
         "|---|---|---|",
         *rows,
         "",
@@ -63,14 +63,14 @@ def main() -> None:
     sys.exit(not all(held.values()))
 
 
-def _said(name: str, value: float) -> str:
+def _format(name: str, value: float) -> str:
     return f"{value:.0f} s" if name == "seconds" else f"{value:.1%}"
 
 
-def _wanted(name: str) -> str:
-    if name not in TO_REACH:
+def _goal(name: str) -> str:
+    if name not in GOALS:
         return ""
-    return f"≤ {TO_REACH[name]:.0f} s" if name == "seconds" else f"≥ {TO_REACH[name]:.0%}"
+    return f"≤ {GOALS[name]:.0f} s" if name == "seconds" else f"≥ {GOALS[name]:.0%}"
 
 
 if __name__ == "__main__":

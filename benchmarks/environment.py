@@ -1,4 +1,4 @@
-"""The peers' virtual environments: each has its own, made once, beside nothing of ours."""
+"""A separate virtual environment for each implementation that Regard is compared with, created once."""
 
 import hashlib
 import re
@@ -10,24 +10,24 @@ HERE = Path(__file__).parent
 
 
 def peer_python(name: str) -> Path:
-    """The interpreter of an environment that has what peers/NAME.txt lists, and nothing else."""
-    listed = HERE / "peers" / f"{name}.txt"
-    wanted = hashlib.sha256(listed.read_bytes()).hexdigest()
+    """The interpreter of an environment with exactly the packages in peers/NAME.txt."""
+    requirements = HERE / "peers" / f"{name}.txt"
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
     home = HERE / ".venv-peers" / name
     python, stamp = home / "bin" / "python", home / "made-from"
-    if not stamp.exists() or stamp.read_text() != wanted:
-        print(f"making the environment of {name} …", file=sys.stderr)
+    if not stamp.exists() or stamp.read_text() != digest:
+        print(f"creating the environment of {name} …", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        if torch := re.search(r"^torch==\S+$", listed.read_text(), re.MULTILINE):
-            subprocess.run([*pip, torch[0]], check=True)  # alone: only so is the CPU build found
-        subprocess.run([*pip, "--no-deps", "-r", str(listed)], check=True)
-        stamp.write_text(wanted)
+        if torch := re.search(r"^torch==\S+$", requirements.read_text(), re.MULTILINE):
+            subprocess.run([*pip, torch[0]], check=True)  # alone, so that pip finds the CPU build
+        subprocess.run([*pip, "--no-deps", "-r", str(requirements)], check=True)
+        stamp.write_text(digest)
     return python
 
 
 def peer_version(name: str, package: str) -> str:
-    """As peers/NAME.txt pins it."""
-    found = re.search(rf"^{package}==(\S+)$", (HERE / "peers" / f"{name}.txt").read_text(), re.MULTILINE)
-    assert found, f"{name}.txt does not pin {package}"
-    return found[1]
+    """The version that peers/NAME.txt pins."""
+    pin = re.search(rf"^{package}==(\S+)$", (HERE / "peers" / f"{name}.txt").read_text(), re.MULTILINE)
+    assert pin, f"{name}.txt does not pin {package}"
+    return pin[1]

@@ -1,4 +1,4 @@
-"""A post-norm Transformer of ours as a Hugging Face Marian model: the same numbers under other names."""
+"""Converts a post-norm Transformer to a Hugging Face Marian model: the same weights under other names."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ N_POSITIONS = 512
 
 
 def write_marian(loaded: LoadedModel, folder: Path) -> None:
-    """config.json and marian.safetensors, which `transformers` can load without regard."""
+    """Write config.json and marian.safetensors, which `transformers` can load."""
     config = loaded.config
     assert (config.norm, config.positions, config.activation, config.tie) == ("post", "sinusoidal", "relu", "all")
     described = {

@@ -1,9 +1,9 @@
-"""Peak memory of a whole training, as the corpus grows and the model does not.
+"""Peak memory of a training for a small and a large corpus, with the same model.
 
     python benchmarks/memory.py [--pairs 50000 5000000] [--steps 60]
 
-Text is generated; `regard train` runs on it in a process of its own, doctor, vocabulary and token store included.
-Of its two processes the larger one counts: the helper, which takes half of every batch, never sees the corpus.
+The text is generated. `regard train` runs in its own process, including checks, vocabulary and token store. Of its two
+processes the larger one counts: the second one only receives half of every batch.
 """
 
 import argparse
@@ -24,7 +24,7 @@ SETTINGS = ["model.preset=tiny", "model.norm=pre", "training.max_tokens=4096", "
 
 
 def write_pairs(folder: Path, n_pairs: int) -> tuple[Path, Path]:
-    """Sentences of a made-up language of 30,000 words, and the same in another spelling."""
+    """Sentences of 30,000 random words, and the same sentences with every word reversed."""
     rng = random.Random(1)
     syllables = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
     words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(30_000)]
@@ -32,15 +32,15 @@ def write_pairs(folder: Path, n_pairs: int) -> tuple[Path, Path]:
     numbers = range(len(words))
     weights = [1 / (rank + 5) for rank in numbers]
     source, target = folder / f"{n_pairs}.src", folder / f"{n_pairs}.tgt"
-    with source.open("w") as one, target.open("w") as two:
+    with source.open("w") as source_file, target.open("w") as target_file:
         for start in range(0, n_pairs, 10_000):
             n = min(10_000, n_pairs - start)
             lengths = [rng.randint(4, 24) for _ in range(n)]
             drawn = iter(rng.choices(numbers, weights, k=sum(lengths)))
             for length in lengths:
                 sentence = [next(drawn) for _ in range(length)]
-                one.write(" ".join(words[i] for i in sentence) + "\n")
-                two.write(" ".join(spelled[i] for i in sentence) + "\n")
+                source_file.write(" ".join(words[i] for i in sentence) + "\n")
+                target_file.write(" ".join(spelled[i] for i in sentence) + "\n")
     return source, target
 
 
@@ -66,17 +66,17 @@ def measure(folder: Path, n_pairs: int, steps: int) -> tuple[float, float]:
         "--out",
         str(out),
     ]
-    for one in settings:
-        train += ["--set", one]
+    for setting in settings:
+        train += ["--set", setting]
     watch = (
         "import resource, subprocess, sys;"
         "subprocess.run(sys.argv[1:], check=True, stderr=subprocess.DEVNULL);"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
     started_at = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", watch, *train], check=True, capture_output=True, text=True)
+    process = subprocess.run([sys.executable, "-c", watch, *train], check=True, capture_output=True, text=True)
     unit = 1024 if sys.platform.startswith("linux") else 1024**2
-    return int(done.stdout) / unit, time.perf_counter() - started_at
+    return int(process.stdout) / unit, time.perf_counter() - started_at
 
 
 def main() -> None:
@@ -93,9 +93,7 @@ def main() -> None:
             rows.append(f"| {n_pairs:,} | {peak:,.0f} MiB | {seconds:,.0f} s |")
             print(rows[-1], file=sys.stderr)
     more = peaks[1] - peaks[0]
-    verdict = (
-        f"{more:+,.0f} MiB for {args.pairs[1] // args.pairs[0]} times the text (to stay within {LIMIT_MIB:,.0f} MiB)"
-    )
+    verdict = f"{more:+,.0f} MiB for {args.pairs[1] // args.pairs[0]} times the text (limit: {LIMIT_MIB:,.0f} MiB)"
     command = f"python benchmarks/memory.py --pairs {args.pairs[0]} {args.pairs[1]} --steps {args.steps}"
     head = f"{date.today()}, {platform.machine()}, torch {torch.__version__}: `{command}`"
     text = "\n".join(["# Memory of training", "", head, "", *rows, "", verdict, ""])

@@ -1,11 +1,11 @@
-"""What a budget, or a recipe, buys: trains through the command line, and adds a row to results/quality.md.
+"""Translation quality for a time budget or a recipe: trains from the command line, adds a row to results/quality.md.
 
     python benchmarks/quality.py --data DIR --languages en de --budget 20m [--test test_2016_flickr]
     python benchmarks/quality.py --data DIR --languages en de --recipe recipes/multi30k-en-de.toml
     python benchmarks/quality.py --data DIR --languages en de --budget 10m --set model.norm=post
-    python benchmarks/quality.py --data DIR --languages en de --run RUN      # one that is trained already
+    python benchmarks/quality.py --data DIR --languages en de --run RUN      # a run that is trained already
 
-DIR has train.LANGUAGE and val.LANGUAGE. Tune on val; look at a test set once a row.
+DIR has train.LANGUAGE and val.LANGUAGE. Tune on val; use a test set only once per row.
 """
 
 import argparse
@@ -15,56 +15,86 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-PAGE = HERE / "results" / "quality.md"
-HEADING = """# What a time buys
+RESULTS = Path(__file__).parent / "results" / "quality.md"
 
-By `python benchmarks/quality.py`, on two cores. sacreBLEU of raw text: BLEU cased / lower-cased, and chrF++; beam 4,
-and the length penalty that the training chose. Minutes by the clock, of the whole command: vocabulary and validations
-included.
 
-| date | text | what | minutes | model | steps, passes | dropout | validation | test |
-|---|---|---|---|---|---|---|---|---|
-"""
+@dataclass(frozen=True)
+class Experiment:
+    """A corpus, and how it is evaluated."""
+
+    data: Path
+    languages: Sequence[str]
+    tokenize: str = "13a"
+    test: str | None = None
+
+    def row(self, run: Path, arguments: str) -> str:
+        """One row of the table for a finished run."""
+        recipe, plan, finished = read_run(run)
+        cells = [
+            str(date.today()),
+            cpu(recipe["training"]["precision"]),
+            f"{self.data.name} {self.languages[0]}→{self.languages[1]}",
+            arguments,
+            f"{finished['elapsed_seconds'] / 60:.1f}",
+            f"{plan['preset']}, {plan['n_parameters'] / 1e6:.1f}M, vocabulary {plan['vocabulary']:,}",
+            f"{finished['steps']:,}, {finished['steps'] / plan['steps_an_epoch']:.1f}",
+            f"{recipe['model']['dropout']}",
+            self.scores(run, "val"),
+            f"{self.test}: {self.scores(run, self.test)}" if self.test else "",
+        ]
+        return "| " + " | ".join(cells) + " |"
+
+    def scores(self, run: Path, name: str) -> str:
+        """BLEU cased / lower-cased, and chrF++."""
+        cased, lowered = (
+            evaluate(self.data, self.languages, run, name, "--tokenize", self.tokenize, *more)
+            for more in ([], ["--lowercase"])
+        )
+        return f"{cased['BLEU']:.1f} / {lowered['BLEU']:.1f}, chrF++ {cased['chrF++']:.1f}"
 
 
 def train_command(
-    data: Path, languages: list[str], out: Path, settings: list[str], program: Sequence[str] = ("-m", "regard")
+    data: Path, languages: Sequence[str], out: Path, settings: list[str], program: Sequence[str] = ("-m", "regard")
 ) -> list[str]:
-    """As a person would type it."""
+    """The command as a user would type it."""
     command = [sys.executable, *program, "train", "--out", str(out)]
     for option, name in (("", "train"), ("valid-", "val")):
         for side, language in zip(("source", "target"), languages, strict=True):
             command += [f"--{option}{side}", str(data / f"{name}.{language}")]
-    return command + [word for one in settings for word in ("--set", one)]
+    return command + [word for setting in settings for word in ("--set", setting)]
 
 
-def evaluated(data: Path, languages: list[str], run: Path, name: str, *more: str) -> dict[str, float]:
-    """The scores of a run on DIR/NAME, by their names."""
+def evaluate(data: Path, languages: Sequence[str], run: Path, name: str, *more: str) -> dict[str, float]:
+    """The scores of a run on DIR/NAME, by measure."""
     source, target = (str(data / f"{name}.{language}") for language in languages)
     command = [sys.executable, "-m", "regard", "evaluate", str(run), "--source", source, "--reference", target]
-    done = subprocess.run([*command, "--json", *more], check=True, stdout=subprocess.PIPE)
-    return {one["name"]: one["value"] for one in json.loads(done.stdout)["scores"]}
+    process = subprocess.run([*command, "--json", *more], check=True, stdout=subprocess.PIPE)
+    return {score["name"]: score["value"] for score in json.loads(process.stdout)["scores"]}
 
 
-def scores(args: argparse.Namespace, run: Path, name: str) -> str:
-    """BLEU cased / lower-cased, and chrF++."""
-    cased, lowered = (
-        evaluated(args.data, args.languages, run, name, "--tokenize", args.tokenize, *more)
-        for more in ([], ["--lowercase"])
-    )
-    return f"{cased['BLEU']:.1f} / {lowered['BLEU']:.1f}, chrF++ {cased['chrF++']:.1f}"
-
-
-def story(run: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The recipe, the plan and the end, as the run tells them."""
+def read_run(run: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The recipe of a run, and the events "plan" and "finished" of its journal."""
     events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-    found = {event["event"]: event for event in events}
-    return tomllib.loads((run / "recipe.toml").read_text()), found["plan"], found["finished"]
+    last = {event["event"]: event for event in events}
+    return tomllib.loads((run / "recipe.toml").read_text()), last["plan"], last["finished"]
+
+
+def cpu(precision: str) -> str:
+    """The vector instructions that PyTorch uses, and bfloat16 if the training used it."""
+    import torch
+
+    capability = torch.backends.cpu.get_cpu_capability().replace("AVX512", "AVX-512")
+    return capability if precision == "float32" else f"{capability}, {precision}"
+
+
+def add_row(row: str) -> None:
+    RESULTS.write_text(RESULTS.read_text(encoding="utf-8") + row + "\n", encoding="utf-8")
+    print(row)
 
 
 def main() -> None:
@@ -76,46 +106,31 @@ def main() -> None:
     what.add_argument("--recipe", type=Path)
     what.add_argument("--run", type=Path)
     parser.add_argument(
-        "--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help="a value of it"
+        "--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help="a value of the recipe"
     )
     parser.add_argument("--test", help="name of a test set in DIR")
     parser.add_argument("--tokenize", default="13a")
-    parser.add_argument("--out", type=Path, help="where to keep the run")
+    parser.add_argument("--out", type=Path, help="keep the run here")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        run = args.run or args.out or Path(scratch) / "run"
+    experiment = Experiment(args.data, args.languages, args.tokenize, args.test)
+    with tempfile.TemporaryDirectory() as temporary:
+        run = args.run or args.out or Path(temporary) / "run"
         if not args.run:
             how = ["--budget", args.budget] if args.budget else ["--recipe", str(args.recipe)]
             command = train_command(args.data, args.languages, run, args.settings) + how
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # progress goes to the terminal
-        row = row_of(args, run)
-    PAGE.parent.mkdir(exist_ok=True)
-    before = PAGE.read_text() if PAGE.exists() else HEADING
-    PAGE.write_text(before + row + "\n")
-    print(row)
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # progress is on stderr
+        add_row(experiment.row(run, arguments_of(args, run)))
 
 
-def row_of(args: argparse.Namespace, run: Path) -> str:
-    """One line of the table."""
-    recipe, plan, finished = story(run)
+def arguments_of(args: argparse.Namespace, run: Path) -> str:
+    """The arguments that make this run differ from the default."""
+    recipe, _, _ = read_run(run)
     seconds = recipe["training"].get("budget_seconds")
-    asked = f"--recipe {args.recipe.name}" if args.recipe else f"--budget {seconds / 60:.0f}m" if seconds else "run"
-    asked = "`" + " ".join([asked, *(f"--set {one}" for one in args.settings)]) + "`"
-    model = f"{plan['preset']}, {plan['n_parameters'] / 1e6:.1f}M, vocabulary {plan['vocabulary']:,}"
-    length = f"{finished['steps']:,}, {finished['steps'] / plan['steps_an_epoch']:.1f}"
-    test = f"{args.test}: {scores(args, run, args.test)}" if args.test else ""
-    cells = [
-        str(date.today()),
-        f"{args.data.name} {args.languages[0]}→{args.languages[1]}",
-        asked,
-        f"{finished['elapsed_seconds'] / 60:.1f}",
-        model,
-        length,
-        f"{recipe['model']['dropout']}",
-        scores(args, run, "val"),
-        test,
-    ]
-    return "| " + " | ".join(cells) + " |"
+    if args.recipe:
+        how = f"--recipe {args.recipe.name}"
+    else:
+        how = f"--budget {seconds / 60:.0f}m" if seconds else "run"
+    return "`" + " ".join([how, *(f"--set {setting}" for setting in args.settings)]) + "`"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""`regard`, with SOAP for the matrices inside the layers in place of Muon: a trial, for levers.py.
+"""`regard` with SOAP instead of Muon for the weight matrices, for ablations.py.
 
     python benchmarks/soap.py train --source … --set training.optimizer=muon --set training.rate=0.003
 
-SOAP (Vyas et al., 2024) is Adam in another basis: the one in which the matrix's gradients, seen over many steps, do
-not depend on each other. It does not pay here (docs/experiments.md), and so it is not in the package.
+SOAP (Vyas et al., 2024) runs Adam in the eigenbasis of the gradients' covariance. It is not better than Muon here
+(docs/experiments.md), so it is not in the package.
 
 R rows, C columns
 """
@@ -17,9 +17,9 @@ from torch.optim import Adam
 from regard.cli import main
 from regard.training import optimizers
 
-BETA = 0.95  # of all its averages
+BETA = 0.95  # of all moving averages
 EPSILON = 1e-8
-STEPS_A_BASIS = 10  # it turns slowly, and finding it anew takes long
+STEPS_PER_BASIS = 10  # the basis changes slowly, and updating it is expensive
 
 
 class Soap(Adam):
@@ -27,45 +27,47 @@ class Soap(Adam):
 
     def __init__(self, model: nn.Module, momentum: float, inside: torch.dtype, **adam: Any) -> None:
         joined, single = optimizers._matrices(model)
-        turned = {id(one) for one in joined + single}
-        groups = [[one for one in model.parameters() if (id(one) in turned) is which] for which in (True, False)]
-        named = [{"params": group, "turned": which} for group, which in zip(groups, (True, False), strict=True)]
+        rotated = {id(parameter) for parameter in joined + single}
+        groups = [[p for p in model.parameters() if (id(p) in rotated) is which] for which in (True, False)]
+        named = [{"params": group, "rotated": which} for group, which in zip(groups, (True, False), strict=True)]
         super().__init__(named, lr=0.0, **adam)
-        self._memory: dict[Tensor, dict[str, Tensor]] = {}  # beside Adam's state: a trial is not resumed
+        self._memory: dict[Tensor, dict[str, Tensor]] = {}  # not in Adam's state, so these runs cannot be resumed
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         for group in self.param_groups:
-            for parameter in group["params"] if group["turned"] else ():
+            for parameter in group["params"] if group["rotated"] else ():
                 if parameter.grad is not None:
-                    parameter.sub_(self._wanted(parameter, parameter.grad), alpha=group["lr"])
-                    parameter.grad = None  # Adam has nothing to do here
+                    parameter.sub_(self._update(parameter, parameter.grad), alpha=group["lr"])
+                    parameter.grad = None  # so that Adam skips it
         return super().step(closure)
 
-    def _wanted(self, parameter: Tensor, gradient: Tensor) -> Tensor:
-        """(R, C): Adam's step in the basis of before, turned back; then the basis learns of this gradient."""
-        known = self._memory.get(parameter)
+    def _update(self, parameter: Tensor, gradient: Tensor) -> Tensor:
+        """(R, C): Adam's step in the previous basis, rotated back; then the basis is updated with this gradient."""
+        state = self._memory.get(parameter)
         left, right = gradient @ gradient.mT, gradient.mT @ gradient  # (R, R), (C, C)
-        if known is None:  # the first step only finds a basis
+        if state is None:  # the first step only initialises the basis
             rows, columns = torch.linalg.eigh(left)[1], torch.linalg.eigh(right)[1]
             self._memory[parameter] = {
                 "step": torch.zeros(()), "momentum": torch.zeros_like(gradient), "square": torch.zeros_like(gradient),
                 "left": left, "right": right, "rows": rows, "columns": columns,
             }  # fmt: skip
             return torch.zeros_like(gradient)
-        rows, columns = known["rows"], known["columns"]
-        known["step"] += 1
-        known["momentum"].lerp_(gradient, 1 - BETA)
-        turned = rows.mT @ gradient @ columns
-        known["square"].lerp_(turned.square(), 1 - BETA)
-        fair = 1 - BETA ** float(known["step"])  # an average that began with nothing
-        step = (rows.mT @ known["momentum"] @ columns / fair) / ((known["square"] / fair).sqrt() + EPSILON)
+        rows, columns = state["rows"], state["columns"]
+        state["step"] += 1
+        state["momentum"].lerp_(gradient, 1 - BETA)
+        rotated = rows.mT @ gradient @ columns
+        state["square"].lerp_(rotated.square(), 1 - BETA)
+        bias_correction = 1 - BETA ** float(state["step"])
+        step = (rows.mT @ state["momentum"] @ columns / bias_correction) / (
+            (state["square"] / bias_correction).sqrt() + EPSILON
+        )
         update = rows @ step @ columns.mT
-        known["left"].lerp_(left, 1 - BETA)
-        known["right"].lerp_(right, 1 - BETA)
-        if float(known["step"]) % STEPS_A_BASIS == 0:  # one power iteration from the basis of before
-            known["rows"] = torch.linalg.qr(known["left"] @ rows)[0]
-            known["columns"] = torch.linalg.qr(known["right"] @ columns)[0]
+        state["left"].lerp_(left, 1 - BETA)
+        state["right"].lerp_(right, 1 - BETA)
+        if float(state["step"]) % STEPS_PER_BASIS == 0:  # one power iteration from the previous basis
+            state["rows"] = torch.linalg.qr(state["left"] @ rows)[0]
+            state["columns"] = torch.linalg.qr(state["right"] @ columns)[0]
         return update
 
 

@@ -1,4 +1,4 @@
-"""Peak memory of `regard translate` while lines stream through: flat, however many there are.
+"""Peak memory of `regard translate` on a long stream of lines.
 
 python benchmarks/stream_memory.py [--model DIR] [--lines 2000000]
 """
@@ -13,11 +13,11 @@ from datetime import date
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LIMIT_MIB = 100  # more at the end than after the first tenth
+LIMIT_MIB = 100  # growth from the first tenth to the end
 
 
 def peak_mib(pid: int) -> float:
-    """VmHWM of a living process."""
+    """VmHWM of a running process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
@@ -43,23 +43,23 @@ def main() -> None:
         n_lines += 1
         if n_lines == args.lines // 10:
             early = peak_mib(child.pid)
-        if n_lines == args.lines - 1:  # one before the end: the process is still there
+        if n_lines == args.lines - 1:  # one before the end, while the process still runs
             late = peak_mib(child.pid)
     code, seconds = child.wait(), time.perf_counter() - started_at
-    held = code == 0 and n_lines == args.lines and late - early <= LIMIT_MIB
+    passed = code == 0 and n_lines == args.lines and late - early <= LIMIT_MIB
     text = "\n".join([
         "# Memory of translating",
         "",
         f"{date.today()}, {platform.machine()}: `python benchmarks/stream_memory.py --lines {args.lines}`",
         "",
         f"{args.lines:,} lines in, {n_lines:,} out, {seconds:,.0f} s. Peak after a tenth of them {early:,.0f} MiB, "
-        f"at the end {late:,.0f} MiB: {'held' if held else 'NOT held'} (within {LIMIT_MIB} MiB).",
+        f"at the end {late:,.0f} MiB: {'pass' if passed else 'FAIL'} (limit: +{LIMIT_MIB} MiB).",
         "",
     ])  # fmt: skip
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / "stream_memory.md").write_text(text)
     print(text)
-    sys.exit(not held)
+    sys.exit(not passed)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Training speed beside the peers: real target tokens a second, and the share of this machine's matmul peak.
+"""Training speed compared with other implementations: target tokens per second, and the share of the matmul peak.
 
-    python benchmarks/train_speed.py --data DIR      # with train.en and train.de, as Multi30k has them
+    python benchmarks/train_speed.py --data DIR      # with train.en and train.de, as in Multi30k
 
-Every contender trains on the same text, in a process of its own, by turns; the figures are medians. Regard and the
-plain loops get the same batches; the toolkits (peers/toolkits.py) make their own. The table goes into README.md.
+All train on the same text, in alternation, each in its own process; the figures are medians. Regard and the plain
+loops get the same batches; the toolkits (peers/toolkits.py) make their own. The table is written to README.md.
 """
 
 import argparse
@@ -40,21 +40,21 @@ SHAPES = {
 }
 LOOPS = {"torch": "torch.nn.Transformer", "huggingface": "Hugging Face Marian"}
 TITLES = LOOPS | {name: toolkit.title for name, toolkit in TOOLKITS.items()}
-AS_REGARD_SETS_IT = {  # in cli/__init__.py; its peers have the environment as it is
+REGARD_ENVIRONMENT = {  # as cli/__init__.py sets it; the others get the environment unchanged
     "GOMP_SPINCOUNT": "20000", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"
 }  # fmt: skip
-TO_REACH = {"TINY": (1.75, 0.55), "SMALL": (1.5, 0.65)}
+GOALS = {"TINY": (1.75, 0.55), "SMALL": (1.5, 0.65)}
 
 
 def read(data: Path) -> tuple[Corpus, Tokenizer]:
-    """The text, and the vocabulary that all share."""
+    """The text, and the vocabulary that all of them share."""
     corpus = Corpus(source=data / "train.en", target=data / "train.de")
     lines = (line for pair in corpus.pairs() for line in pair)
     return corpus, Tokenizer(train_tokenizer(lines, size=N_SYMBOLS))
 
 
 def write_pieces(corpus: Corpus, tokenizer: Tokenizer, folder: Path) -> None:
-    """For the toolkits, which read text."""
+    """Write the text as sub-words, for the toolkits."""
     sides = {
         side: (
             [tokenizer.piece(i) for i in ids] for ids in tokenizer.encode_many(pair[which] for pair in corpus.pairs())
@@ -67,7 +67,7 @@ def write_pieces(corpus: Corpus, tokenizer: Tokenizer, folder: Path) -> None:
 def write_batches(
     corpus: Corpus, tokenizer: Tokenizer, folder: Path, n_batches: int
 ) -> list[tuple[int, int, int, int]]:
-    """The first batches, the same for all who take them; gives (B, S, T, real target tokens) of each."""
+    """Write the first batches; returns (B, S, T, target tokens without padding) of each."""
     store = build_store(
         folder / "store",
         ((source, target, 0) for source, target in corpus.pairs()),
@@ -90,7 +90,7 @@ def write_batches(
 
 
 def flops(shape: dict, sizes: list[tuple[int, int, int, int]]) -> float:
-    """Of the matrix products that the model is made of, forward and backward (3 ×), padding not counted as work."""
+    """Operations of all matrix products, forward and backward (3 ×), without target padding."""
     d_model, d_ff = shape["d_model"], shape["d_ff"]
     projection = d_model * d_model
     total = 0.0
@@ -105,20 +105,20 @@ def flops(shape: dict, sizes: list[tuple[int, int, int, int]]) -> float:
 
 
 def sgemm_speeds(n_threads: int) -> list[float]:
-    """Float operations a second of some large matrix products: the best is the peak, the median what one gets here."""
+    """Float operations per second of large matrix products: the maximum is the peak, the median is typical."""
     torch.set_num_threads(n_threads)
-    one, two = torch.randn(2048, 2048), torch.randn(2048, 2048)
-    found = []
+    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    speeds = []
     with quick_products():
         for _ in range(12):
             started_at = time.perf_counter()
-            torch.mm(one, two)
-            found.append(2 * 2048**3 / (time.perf_counter() - started_at))
-    return found
+            torch.mm(a, b)
+            speeds.append(2 * 2048**3 / (time.perf_counter() - started_at))
+    return speeds
 
 
 def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
-    """Regard's own steps, as the training loop takes them. Prints one JSON line."""
+    """Time Regard's training steps and print one JSON line."""
     from regard.data import Batch
     from regard.models import Transformer, TransformerConfig
     from regard.training import TrainingConfig, keep_freed_memory
@@ -148,58 +148,58 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
         gradients=make_gradients(config, model, torch.device("cpu")),
         translate=None,
     )  # fmt: skip
-    n_tokens, started_at, found = 0, 0.0, {}
+    n_tokens, started_at, metrics = 0, 0.0, {}
     for step in range(-2, n_steps):
         if step == 0:
             started_at = time.perf_counter()
         batch = batches[step % len(batches)]
-        found = take_step(training, [batch], step)
+        metrics = take_step(training, [batch], step)
         n_tokens += batch.n_tokens if step >= 0 else 0
     elapsed_seconds = time.perf_counter() - started_at
     training.close()
-    print(json.dumps({"tokens_per_second": n_tokens / elapsed_seconds, "loss": found["loss"]}))
+    print(json.dumps({"tokens_per_second": n_tokens / elapsed_seconds, "loss": metrics["loss"]}))
 
 
 def loop_speed(command: list[str], env: dict[str, str]) -> float:
-    """Of a program that prints a JSON line at its end."""
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | env)
-    if done.returncode:
-        raise DoesNotRun((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
-    return float(json.loads(done.stdout.splitlines()[-1])["tokens_per_second"])
+    """Tokens per second of a program whose last line is JSON."""
+    process = subprocess.run(command, capture_output=True, text=True, env=os.environ | env)
+    if process.returncode:
+        raise DoesNotRun((process.stderr.strip().splitlines() or ["no output"])[-1])
+    return float(json.loads(process.stdout.splitlines()[-1])["tokens_per_second"])
 
 
-def contenders(folder: Path, name: str, args: argparse.Namespace) -> dict[str, Callable[[], float]]:
-    """By title, what measures each once."""
-    shape = SHAPES[name] | {"n_symbols": N_SYMBOLS, "n_threads": args.threads}
-    shape_file = folder / f"{name}.json"
+def contenders(folder: Path, shape_name: str, args: argparse.Namespace) -> dict[str, Callable[[], float]]:
+    """By title, a function that measures once."""
+    shape = SHAPES[shape_name] | {"n_symbols": N_SYMBOLS, "n_threads": args.threads}
+    shape_file = folder / f"{shape_name}.json"
     shape_file.write_text(json.dumps(shape))
     files = [str(shape_file), str(folder / "batches.npz"), str(args.steps)]
 
-    def peer(one: str) -> float:
+    def peer(name: str) -> float:
         try:
-            python = peer_python("huggingface" if one in LOOPS else one)
+            python = peer_python("huggingface" if name in LOOPS else name)
         except subprocess.CalledProcessError as error:
-            raise DoesNotRun("it can not be installed") from error
-        if one in TOOLKITS:
-            return toolkit_speed(one, python, folder, shape, MAX_TOKENS, args.steps)
-        kind = "torch" if one == "torch" else "marian"
+            raise DoesNotRun("cannot be installed") from error
+        if name in TOOLKITS:
+            return toolkit_speed(name, python, folder, shape, MAX_TOKENS, args.steps)
+        kind = "torch" if name == "torch" else "marian"
         return loop_speed([str(python), str(HERE / "peers" / "train_loop.py"), kind, *files], {})
 
     def regard() -> float:
-        return loop_speed([sys.executable, __file__, "--ours", *files], AS_REGARD_SETS_IT)
+        return loop_speed([sys.executable, __file__, "--ours", *files], REGARD_ENVIRONMENT)
 
-    return {"regard": regard} | {TITLES[one]: partial(peer, one) for one in args.peers}
+    return {"regard": regard} | {TITLES[name]: partial(peer, name) for name in args.peers}
 
 
-def take_turns(
-    name: str, all_of_them: dict[str, Callable[[], float]], args: argparse.Namespace
+def measure_in_alternation(
+    shape_name: str, measures: dict[str, Callable[[], float]], args: argparse.Namespace
 ) -> tuple[dict[str, list[float]], dict[str, str], list[float]]:
-    """Speeds by contender, why some have none, and the speeds of matrix products in between."""
-    speeds: dict[str, list[float]] = {title: [] for title in all_of_them}
+    """Speeds by contender, reasons for those that do not run, and matrix product speeds measured in between."""
+    speeds: dict[str, list[float]] = {title: [] for title in measures}
     failures: dict[str, str] = {}
     products: list[float] = []
     for _ in range(args.repeats):
-        for title, measure_once in all_of_them.items():
+        for title, measure_once in measures.items():
             if title in failures:
                 continue
             products += sgemm_speeds(args.threads)
@@ -208,57 +208,57 @@ def take_turns(
             except DoesNotRun as error:
                 if title == "regard":
                     raise
-                failures[title] = re.sub(r"/\S*/|[\s|]+", " ", str(error))[:100]  # without paths of this machine
-                print(f"{name} {title} does not run: {error}", file=sys.stderr)
+                failures[title] = re.sub(r"/\S*/|[\s|]+", " ", str(error))[:100]  # without local paths
+                print(f"{shape_name} {title} does not run: {error}", file=sys.stderr)
                 continue
-            print(f"{name} {title}: {speeds[title][-1]:,.0f} tokens/s", file=sys.stderr)
+            print(f"{shape_name} {title}: {speeds[title][-1]:,.0f} tokens/s", file=sys.stderr)
     return speeds, failures, products
 
 
 def measure(folder: Path, sizes: list, args: argparse.Namespace) -> list[str]:
-    """One table: medians over the repeats, contenders by turns."""
+    """The table, with medians over the repeats."""
     rows = ["| shape | contender | target tokens/s | of the best peer | of the best sgemm | of the median sgemm |"]
     rows.append("|---|---|---|---|---|---|")
     used = [sizes[step % len(sizes)] for step in range(args.steps)]
     for name in args.shapes:
-        speeds, failures, products = take_turns(name, contenders(folder, name, args), args)
-        flops_a_token = flops(SHAPES[name], used) / sum(size[3] for size in used)
-        median = {title: statistics.median(found) for title, found in speeds.items() if title not in failures}
+        speeds, failures, products = measure_in_alternation(name, contenders(folder, name, args), args)
+        flops_per_token = flops(SHAPES[name], used) / sum(size[3] for size in used)
+        median = {title: statistics.median(values) for title, values in speeds.items() if title not in failures}
         best_peer = max((speed for title, speed in median.items() if title != "regard"), default=float("nan"))
-        peak, usual = max(products), statistics.median(products)
+        peak, typical = max(products), statistics.median(products)
         for title in speeds:
             if title in failures:
                 rows.append(f"| {name} | {title} | does not run: {failures[title]} | | | |")
                 continue
             speed = median[title]
-            shares = f"{speed * flops_a_token / peak:.0%} | {speed * flops_a_token / usual:.0%}"
+            shares = f"{speed * flops_per_token / peak:.0%} | {speed * flops_per_token / typical:.0%}"
             rows.append(f"| {name} | {title} | {speed:,.0f} | {speed / best_peer:.2f} | {shares} |")
-        ratio, share = TO_REACH[name]
-        rows.append(f"| {name} | *to reach* | | *{ratio:.2f}* | *{share:.0%}* | |")
-        told = f"{name}: sgemm at best {peak / 1e9:.0f}, usually {usual / 1e9:.0f} GFLOPS"
-        print(f"{told}; {flops_a_token / 1e6:.1f} MFLOP a target token", file=sys.stderr)
+        ratio, share = GOALS[name]
+        rows.append(f"| {name} | *goal* | | *{ratio:.2f}* | *{share:.0%}* | |")
+        sgemm = f"{name}: sgemm at best {peak / 1e9:.0f}, median {typical / 1e9:.0f} GFLOPS"
+        print(f"{sgemm}; {flops_per_token / 1e6:.1f} MFLOP per target token", file=sys.stderr)
     return rows
 
 
 def heading(args: argparse.Namespace) -> str:
-    """When, where, of what, and how."""
+    """Date, machine, versions and command."""
     cpuinfo = Path("/proc/cpuinfo")
     model = re.search(r"^model name\s*: (.+)$", cpuinfo.read_text() if cpuinfo.exists() else "", re.MULTILINE)
     machine = f"{model[1] if model else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
     versions = [f"torch {torch.__version__}"]
     if "huggingface" in args.peers:
         versions.append(f"transformers {peer_version('huggingface', 'transformers')}")
-    for one in args.peers:
-        if one in TOOLKITS:
-            package = TOOLKITS[one].package
-            versions.append(f"{package} {peer_version(one, package)}")
+    for name in args.peers:
+        if name in TOOLKITS:
+            package = TOOLKITS[name].package
+            versions.append(f"{package} {peer_version(name, package)}")
     command = f"python benchmarks/train_speed.py --data {args.data.name} --steps {args.steps} --repeats {args.repeats}"
     command += f" --threads {args.threads} --shapes {' '.join(args.shapes)} --peers {' '.join(args.peers)}"
     return f"{date.today()}, {machine}; {', '.join(versions)}:\n`{command}`"
 
 
 def write_table(text: str) -> None:
-    """Between its two marks in README.md; the rest stays."""
+    """Replace the table between its markers in README.md."""
     page = HERE / "README.md"
     start, end = "<!-- train_speed -->\n", "<!-- /train_speed -->"
     before, rest = page.read_text().split(start)

@@ -1,9 +1,9 @@
-"""Translation speed beside the peers, on one model: lines a second, start-up, and whether they say the same.
+"""Translation speed of one model, compared with CTranslate2 and Hugging Face: lines per second, start-up, agreement.
 
     python benchmarks/translate_speed.py --data DIR [--model RUN] [--lines 10000]
 
 Without --model a SMALL, post-norm model is trained first (--budget). DIR has train.en, train.de, test_2016_flickr.en
-and .de, as Multi30k has them. The contenders run by turns, each in a process of its own; the figures are medians.
+and .de, as in Multi30k. The contenders run in alternation, each in its own process; the figures are medians.
 """
 
 import argparse
@@ -27,7 +27,10 @@ from regard.decoding import DecodingOptions
 from regard.translator import Translator
 
 HERE = Path(__file__).parent
-CT2_SETTINGS = [(2, 1, 1024), (2, 1, 2048)]  # workers, threads each, tokens; one worker of two is half as fast
+CT2_SETTINGS = [
+    (2, 1, 1024),
+    (2, 1, 2048),
+]  # workers, threads per worker, tokens; one worker with two threads is half as fast
 
 
 def train(data: Path, out: Path, budget: str) -> None:
@@ -35,7 +38,7 @@ def train(data: Path, out: Path, budget: str) -> None:
     sides = ["--source", str(data / "train.en"), "--target", str(data / "train.de")]
     valid = ["--valid-source", str(data / "val.en"), "--valid-target", str(data / "val.de")]
     settings = ["model.preset=small", "model.norm=post", "training.rate=0.001", "text.vocabulary=10000"]
-    more = [word for one in settings for word in ("--set", one)]
+    more = [word for setting in settings for word in ("--set", setting)]
     subprocess.run(
         [sys.executable, "-m", "regard", "train", *sides, *valid, "--out", str(out), "--budget", budget, *more],
         check=True,
@@ -43,7 +46,7 @@ def train(data: Path, out: Path, budget: str) -> None:
 
 
 def regard_seconds(model: Path, source: Path, out: Path, beam: int, engine: str, threads: int) -> float:
-    """The whole command: start, read, translate, write."""
+    """The whole command: start-up, reading, translating and writing."""
     command = [sys.executable, "-m", "regard", "translate", str(model), str(source), "--out", str(out)]
     started_at = time.perf_counter()
     subprocess.run(
@@ -53,7 +56,7 @@ def regard_seconds(model: Path, source: Path, out: Path, beam: int, engine: str,
 
 
 def ct2_seconds(directory: Path, sources: list[list[str]], beam: int, setting: tuple[int, int, int]) -> float:
-    """CTranslate2's own API: ids are there already, batches are sorted by hand, nothing is written."""
+    """CTranslate2's own API on token ids, sorted by length; no tokenising and no writing."""
     workers, threads, tokens = setting
     translator = ctranslate2.Translator(
         str(directory), compute_type="int8", inter_threads=workers, intra_threads=threads
@@ -68,14 +71,14 @@ def ct2_seconds(directory: Path, sources: list[list[str]], beam: int, setting: t
 
 
 def torch_seconds(folder: Path, model: Path, beam: int, threads: int) -> float:
-    """Our torch engine with tokenising, in a process of its own; as with `generate`, loading is not counted."""
+    """Our torch engine with tokenising, in its own process; as with `generate`, loading is not included."""
     command = [sys.executable, __file__, "--ours", str(model), str(folder / "few.txt"), str(beam), str(threads)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(process.stdout.splitlines()[-1])
 
 
 def ours(model: Path, source: Path, beam: int, threads: int) -> None:
-    """Prints the seconds that our torch engine takes."""
+    """Print the seconds that our torch engine takes."""
     lines = source.read_text().splitlines()
     with Translator.load(model, engine="torch", threads=threads) as translator:
         started_at = time.perf_counter()
@@ -93,12 +96,12 @@ def generate_seconds(folder: Path, sources: list[list[int]], beam: int, threads:
         str(beam),
         "64",
     ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
+    process = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(json.loads(process.stdout.splitlines()[-1])["seconds"])
 
 
 def cold_start(model: Path, threads: int) -> float:
-    """One sentence, from nothing to its translation."""
+    """Seconds for one sentence, including start-up."""
     command = [sys.executable, "-m", "regard", "translate", str(model), "--threads", str(threads)]
     started_at = time.perf_counter()
     subprocess.run(command, input=b"A man is riding a bike.\n", check=True, capture_output=True)
@@ -106,7 +109,7 @@ def cold_start(model: Path, threads: int) -> float:
 
 
 def agreement(model: Path, data: Path, folder: Path, threads: int) -> list[str]:
-    """The engines on the test set, beam 4: how often the same, and the corpus BLEU of each."""
+    """BLEU of each engine on the test set with beam 4, and how often it agrees with torch."""
     reference = (data / "test_2016_flickr.de").read_text().splitlines()
     outputs: dict[str, list[str]] = {}
     for name, more in {
@@ -114,14 +117,14 @@ def agreement(model: Path, data: Path, folder: Path, threads: int) -> list[str]:
         "ctranslate2 float32": ["--precision", "float32"],
         "ctranslate2 int8": ["--precision", "int8"],
     }.items():
-        out = folder / "agree.txt"
+        out = folder / "agreement.txt"
         command = [sys.executable, "-m", "regard", "translate", str(model), str(data / "test_2016_flickr.en")]
         command += ["--out", str(out), "--threads", str(threads), *more]
         subprocess.run(command, check=True, capture_output=True)
         outputs[name] = out.read_text().split("\n")[:-1]
     rows = ["| engine | BLEU | same as torch |", "|---|---|---|"]
     for name, lines in outputs.items():
-        same = sum(one == two for one, two in zip(lines, outputs["torch"], strict=True)) / len(lines)
+        same = sum(line == torch_line for line, torch_line in zip(lines, outputs["torch"], strict=True)) / len(lines)
         rows.append(f"| {name} | {corpus_bleu(lines, [reference]).score:.2f} | {same:.1%} |")
     return rows
 
@@ -132,15 +135,15 @@ def measure(model: Path, data: Path, folder: Path, args: argparse.Namespace) -> 
     source = folder / "source.txt"
     source.write_text("".join(f"{line}\n" for line in lines))
     ids = described.tokenizers.source.encode_many(lines)
-    strings = [[*map(str, one), "3"] for one in ids]
+    strings = [[*map(str, sentence), "3"] for sentence in ids]
     write_marian(loaded, folder)
-    few = [[*one, 3] for one in ids[: args.peer_lines]]
+    few = [[*sentence, 3] for sentence in ids[: args.peer_lines]]
     (folder / "few.txt").write_text("".join(f"{line}\n" for line in lines[: args.peer_lines]))
     rows = ["| beam | contender | lines/s | regard translate is |", "|---|---|---|---|"]
     for beam in (4, 1):
         speeds: dict[str, list[float]] = {}
         for _ in range(args.repeats):
-            done = {
+            measured = {
                 "regard translate": len(lines)
                 / regard_seconds(model, source, folder / "o", beam, "auto", args.threads),
                 "regard, torch engine": len(few) / torch_seconds(folder, model, beam, args.threads),
@@ -148,15 +151,15 @@ def measure(model: Path, data: Path, folder: Path, args: argparse.Namespace) -> 
             }
             for setting in CT2_SETTINGS:
                 name = f"CTranslate2 API, {setting[0]} workers × {setting[1]}, {setting[2]} tokens"
-                done[name] = len(lines) / ct2_seconds(described.directory / "ctranslate2", strings, beam, setting)
-            for name, speed in done.items():
+                measured[name] = len(lines) / ct2_seconds(described.directory / "ctranslate2", strings, beam, setting)
+            for name, speed in measured.items():
                 speeds.setdefault(name, []).append(speed)
                 print(f"beam {beam} {name}: {speed:,.0f} lines/s", file=sys.stderr)
-        median = {name: statistics.median(found) for name, found in speeds.items()}
+        median = {name: statistics.median(values) for name, values in speeds.items()}
         for name, speed in median.items():
             rows.append(f"| {beam} | {name} | {speed:,.0f} | {median['regard translate'] / speed:.2f} × |")
         torch_ratio = median["regard, torch engine"] / median["Hugging Face generate"]
-        rows.append(f"| {beam} | *torch engine beside Hugging Face* | | *{torch_ratio:.2f} ×* |")
+        rows.append(f"| {beam} | *torch engine compared with Hugging Face* | | *{torch_ratio:.2f} ×* |")
     starts = sorted(cold_start(model, args.threads) for _ in range(5))
     return [*rows, "", f"One sentence from a cold start: {starts[0]:.2f} s (best of 5), {starts[2]:.2f} s (median)."]
 
@@ -168,7 +171,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--budget", default="10m")
     parser.add_argument("--lines", type=int, default=10_000)
-    parser.add_argument("--peer-lines", type=int, default=1_000, help="of which the slow ones translate so many")
+    parser.add_argument("--peer-lines", type=int, default=1_000, help="lines for the slower contenders")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()

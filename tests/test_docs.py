@@ -87,11 +87,57 @@ def test_links_lead_to_files_that_exist() -> None:
             assert (path.parent / link).exists(), f"{path.name}: {link}"
 
 
+def test_source_files_named_in_the_tour_and_in_contributing_exist() -> None:
+    text = read(ROOT / "docs" / "tour.md", ROOT / "CONTRIBUTING.md")
+    paths = re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.py|(?:[\w.-]+/)+)`", text)
+    assert len(paths) > 40
+    assert [path for path in paths if not (ROOT / path).exists() and not (ROOT / "src/regard" / path).exists()] == []
+
+
+def test_the_tour_visits_every_package() -> None:
+    packages = {f"{path.name}/" for path in (ROOT / "src" / "regard").iterdir() if (path / "__init__.py").exists()}
+    assert len(packages) > 10
+    tour = read(ROOT / "docs" / "tour.md")
+    assert sorted(package for package in packages if f"`{package}" not in tour) == []
+
+
 def test_the_command_reference_is_up_to_date(tmp_path: Path) -> None:
     (line,) = (line for line in read(ROOT / "Makefile").splitlines() if "utils docs" in line)
     arguments = shlex.split(line)[1:-1]  # between the interpreter and the output
     subprocess.run([sys.executable, *arguments, str(tmp_path / "commands.md")], check=True, capture_output=True)
     assert read(tmp_path / "commands.md") == read(REFERENCE), "run `make docs` and commit docs/commands.md"
+
+
+# Results in README.md, which `benchmarks/readme.py` writes together with a row of results/quality.md
+
+
+def quality_rows() -> list[list[str]]:
+    lines = read(ROOT / "benchmarks" / "results" / "quality.md").splitlines()
+    return [line.strip("| ").split(" | ") for line in lines if line.startswith("| 2")]
+
+
+def scores_in(block: str) -> tuple[str, str, str]:
+    """Budget, BLEU and chrF++ of the README's block, rounded as in the table."""
+    budget, bleu, chrf = (
+        re.search(pattern, block) for pattern in (r"--budget (\w+)", r"BLEU +(\S+)", r"chrF\+\+ +(\S+)")
+    )
+    assert budget and bleu and chrf
+    return budget[1], f"{float(bleu[1]):.1f}", f"{float(chrf[1]):.1f}"
+
+
+def test_the_readme_shows_the_output_of_its_measured_run() -> None:
+    (block,) = re.findall(r"<!-- own-text -->(.*?)<!-- /own-text -->", read(ROOT / "README.md"), re.DOTALL)
+    budget, bleu, chrf = scores_in(block)
+    (row,) = (row for row in quality_rows() if "README" in row[3])
+    assert row[3] == f"`--budget {budget}`, README"
+    assert re.fullmatch(rf"test_2016_flickr: {bleu} / \S+, chrF\+\+ {chrf}", row[-1])
+
+
+def test_every_bleu_score_in_the_readmes_has_a_row() -> None:
+    measured = {bleu for row in quality_rows() for bleu in re.findall(r"test_2016_flickr: (\S+)", row[-1])}
+    for path in (ROOT / "README.md", ROOT / "README.ko.md"):
+        claimed = re.findall(r"(\d\d\.\d) BLEU", read(path))
+        assert claimed and set(claimed) <= measured, path.name
 
 
 # Everything that a user can set or meet is described in a guide

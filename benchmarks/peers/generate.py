@@ -2,8 +2,8 @@
 
     python generate.py FOLDER N_THREADS BEAM BATCH
 
-FOLDER has config.json and marian.safetensors (a Marian model), and sources.json (ids, with the end symbol).
-Runs in the peers' environment: nothing of regard is here. Sorted batches, greedy or beam, at most 50 symbols more.
+FOLDER has config.json and marian.safetensors (a Marian model), and sources.json (ids, with the end symbol). Runs in
+its own environment, without regard. Batches are sorted by length; an output may have 50 tokens more than its source.
 """
 
 import json
@@ -24,7 +24,7 @@ def main() -> None:
     assert not unexpected and not [name for name in missing if "lm_head" not in name and "embed_tokens" not in name]
     sources = json.loads((folder / "sources.json").read_text())
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    found: dict[int, list[int]] = {}
+    outputs: dict[int, list[int]] = {}
     started_at = time.perf_counter()
     for start in range(0, len(order), batch):
         rows = order[start : start + batch]
@@ -43,9 +43,9 @@ def main() -> None:
         with torch.inference_mode():
             out = model.generate(ids, attention_mask=(ids != 0).long(), generation_config=config)
         for i, row in zip(rows, out.tolist(), strict=True):
-            found[i] = [one for one in row if one not in (0, 2, 3)]
+            outputs[i] = [token for token in row if token not in (0, 2, 3)]
     seconds = time.perf_counter() - started_at
-    print(json.dumps({"seconds": seconds, "outputs": [found[i] for i in range(len(sources))]}))
+    print(json.dumps({"seconds": seconds, "outputs": [outputs[i] for i in range(len(sources))]}))
 
 
 if __name__ == "__main__":

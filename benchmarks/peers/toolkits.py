@@ -1,7 +1,7 @@
-"""Other toolkits' own training commands: the text and configurations they want, and the speed that their logs tell.
+"""Training commands of other toolkits: their text, configuration, and the speed in their logs.
 
-Each trains for some updates with its own batches, of about as many tokens; the first, which warm up, are left out.
-All three count target tokens with the end symbol and without padding, as we do.
+Each trains for a number of updates with its own batches of about the same number of tokens; the first updates are left
+out. All three count target tokens with the end symbol and without padding, as we do.
 """
 
 import json
@@ -20,11 +20,11 @@ TRAIN_MARIAN = "import sys; from pymarian import Trainer; Trainer(' '.join(sys.a
 
 
 class DoesNotRun(Exception):
-    """A peer that can not be measured here; says why."""
+    """A toolkit that cannot be measured here, with the reason."""
 
 
 class Job(NamedTuple):
-    """What a toolkit is to do, and where its files are."""
+    """A training for a toolkit, and its files."""
 
     folder: Path  # train.en and train.de in pieces, and the vocabularies
     out: Path
@@ -34,17 +34,17 @@ class Job(NamedTuple):
 
 
 class Toolkit(NamedTuple):
-    """How a toolkit is started, and how its log tells an update's target tokens (if it does) and tokens a second."""
+    """How to start a toolkit, and a pattern for the target tokens (optional) and tokens per second in its log."""
 
     title: str
     package: str
     command: Callable[[Job], list[str]]
-    n_torch_threads: int | None  # None: as many as there are for all
+    n_torch_threads: int | None  # None: all
     speed: str
 
 
 def write_text(folder: Path, sides: dict[str, Iterable[list[str]]], pieces: list[str]) -> None:
-    """The training text in pieces, and the same vocabulary for each; `pieces` are without the four special ones."""
+    """Write the text as sub-words, and the vocabulary in each toolkit's format; `pieces` has no special tokens."""
     for side, lines in sides.items():
         (folder / f"train.{side}").write_text("".join(" ".join(line) + "\n" for line in lines))
         (folder / f"few.{side}").write_text((folder / f"train.{side}").read_text().split("\n")[0] + "\n")
@@ -54,7 +54,7 @@ def write_text(folder: Path, sides: dict[str, Iterable[list[str]]], pieces: list
 
 
 def marian(job: Job) -> list[str]:
-    """One process, a worker a thread."""
+    """One process with one worker per thread."""
     shape, folder = job.shape, job.folder
     text, vocabulary = [str(folder / "train.en"), str(folder / "train.de")], str(folder / "pymarian.txt")
     options = {
@@ -117,7 +117,7 @@ def opennmt(job: Job) -> list[str]:
         "batch_type": "tokens",
         "batch_size": job.max_tokens,
         "normalization": "tokens",
-        "bucket_size": 29_000,  # sorts by length within so many pairs
+        "bucket_size": 29_000,  # pairs that are sorted by length together
         "num_workers": 0,
         "train_steps": job.n_updates,
         "save_checkpoint_steps": job.n_updates,
@@ -157,7 +157,7 @@ def joey(job: Job) -> list[str]:
             "optimizer": "adam",
             "adam_betas": [0.9, 0.98],
             "learning_rate": 0.0001,
-            "scheduling": "warmupinversesquareroot",  # it wants one
+            "scheduling": "warmupinversesquareroot",  # required
             "clip_grad_norm": 1.0,
             "label_smoothing": 0.1,
             "normalization": "tokens",
@@ -189,29 +189,29 @@ TOOLKITS = {
 
 
 def log_speed(pattern: str, log: str) -> float:
-    """All tokens through all time, from each update's tokens a second."""
-    found = [match.groupdict() for match in re.finditer(pattern, log)][WARM_UP:]
-    if not found:
-        raise DoesNotRun("its log tells no speed")
-    # Joey tells no tokens; its batches are about as large as each other
-    weights = [int(one.get("tokens", "1").replace(",", "")) for one in found]
-    return statistics.harmonic_mean([float(one["speed"]) for one in found], weights)
+    """Tokens per second over all updates, from the speed of each."""
+    updates = [match.groupdict() for match in re.finditer(pattern, log)][WARM_UP:]
+    if not updates:
+        raise DoesNotRun("no speed in its log")
+    # Joey NMT does not log tokens; its batches have about the same size
+    weights = [int(update.get("tokens", "1").replace(",", "")) for update in updates]
+    return statistics.harmonic_mean([float(update["speed"]) for update in updates], weights)
 
 
 def toolkit_speed(name: str, python: Path, folder: Path, shape: dict, max_tokens: int, n_steps: int) -> float:
-    """Target tokens a second of a toolkit's training command."""
+    """Target tokens per second of a toolkit's training command."""
     toolkit = TOOLKITS[name]
     threads = str(toolkit.n_torch_threads or shape["n_threads"])
     env = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     with tempfile.TemporaryDirectory(dir=folder) as out:
         command = toolkit.command(Job(folder, Path(out), shape, max_tokens, n_steps + WARM_UP))
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [str(python), *command], cwd=out, env=env, text=True, timeout=MAX_SECONDS,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise DoesNotRun(f"not done after {MAX_SECONDS} s") from error
-    if done.returncode:
-        raise DoesNotRun((done.stdout.strip().splitlines() or ["it says nothing"])[-1])
-    return log_speed(toolkit.speed, done.stdout)
+    if process.returncode:
+        raise DoesNotRun((process.stdout.strip().splitlines() or ["no output"])[-1])
+    return log_speed(toolkit.speed, process.stdout)

@@ -1,9 +1,9 @@
-"""A plain training loop over given batches, by one of the peers. Prints one JSON line.
+"""A plain training loop over given batches with PyTorch's or Hugging Face's model. Prints one JSON line.
 
     python train_loop.py {torch|marian} SHAPE.json BATCHES.npz N_STEPS
 
-Runs in the peers' environment: nothing of regard is here. Same text, same vocabulary, same shape, same optimiser,
-label smoothing 0.1; each peer's own idea of everything else.
+Runs in its own environment, without regard. Text, vocabulary, model size, optimiser and label smoothing (0.1) are the
+same; everything else is the implementation's default.
 """
 
 import json
@@ -17,7 +17,7 @@ from torch import nn
 
 
 class TorchTransformer(nn.Module):
-    """`torch.nn.Transformer` with what it leaves out: embeddings, positions, the tied softmax."""
+    """`torch.nn.Transformer` with embeddings, positions and the tied softmax added."""
 
     def __init__(self, shape: dict) -> None:
         super().__init__()
