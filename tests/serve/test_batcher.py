@@ -1,4 +1,4 @@
-"""The queue: who shares a batch, who is refused, and whose work is never done."""
+"""The batcher: which texts share a batch, which requests are refused, and what is dropped."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,281 +13,295 @@ from regard.serve.batching.batcher import MAX_BATCH_TEXTS, MAX_BATCH_TOKENS, Bat
 from regard.serve.http.problem import Problem
 from regard.translator import Translation
 
-from .fakes import Shout
+from .fakes import TIMEOUT_SECONDS, UppercaseTranslator
 
 
-def with_batcher(
-    body: Callable[[Batcher], Awaitable[Any]], *translators: Shout, max_waiting: int = 100, stall_seconds: float = 60.0
+def run_with_batcher(
+    body: Callable[[Batcher], Awaitable[Any]],
+    *translators: UppercaseTranslator,
+    wait_seconds: float = 0.005,
+    max_waiting: int = 100,
 ) -> Any:
-    async def whole() -> Any:
-        batcher = Batcher(translators, wait_seconds=0.005, max_waiting=max_waiting, stall_seconds=stall_seconds)
+    async def run() -> Any:
+        batcher = Batcher(translators, wait_seconds=wait_seconds, max_waiting=max_waiting, stall_seconds=600.0)
         batcher.start()
         try:
             return await body(batcher)
         finally:
             for translator in translators:
-                translator.free.set()
+                translator.released.set()
             batcher.close()
 
-    return asyncio.run(whole())
+    return asyncio.run(run())
 
 
-async def ask(batcher: Batcher, *texts: str, wish: BatchKey | None = None, seconds: float = 10.0) -> list[str]:
-    found = await batcher.translate(texts, lambda _: 1, wish or BatchKey(), deadline_seconds=seconds)
-    return [one.text for one in found]
+async def translate(
+    batcher: Batcher, *texts: str, key: BatchKey | None = None, seconds: float = TIMEOUT_SECONDS
+) -> list[str]:
+    translations = await batcher.translate(texts, lambda _: 1, key or BatchKey(), deadline_seconds=seconds)
+    return [translation.text for translation in translations]
 
 
-async def held(translator: Shout) -> None:
-    """Until a batch is in the engine, which will not let it go."""
-    await asyncio.to_thread(translator.begun.wait, 10)
+def held_translator() -> UppercaseTranslator:
+    """Starts a batch, but does not finish it until `released` is set."""
+    translator = UppercaseTranslator()
+    translator.released.clear()
+    return translator
 
 
-def test_requests_that_come_together_share_a_batch_and_each_gets_its_own() -> None:
-    shout = Shout()
+async def wait_for_start(translator: UppercaseTranslator) -> None:
+    assert await asyncio.to_thread(translator.started.wait, TIMEOUT_SECONDS)
+
+
+async def wait_for_health(batcher: Batcher, expected: str) -> None:
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while batcher.health() != expected:
+            await asyncio.sleep(0.01)
+
+
+def test_an_idle_translator_waits_for_a_full_batch_of_several_requests() -> None:
+    translator = UppercaseTranslator()
 
     async def body(batcher: Batcher) -> list[list[str]]:
-        return await asyncio.gather(*(ask(batcher, f"a{i}", f"b{i}") for i in range(10)))
+        return await asyncio.gather(*(translate(batcher, f"a{i}", f"b{i}") for i in range(MAX_BATCH_TEXTS // 2)))
 
-    found = with_batcher(body, shout)
-    assert found == [[f"A{i}", f"B{i}"] for i in range(10)]
-    assert len(shout.batches) == 1
+    translations = run_with_batcher(body, translator, wait_seconds=2 * TIMEOUT_SECONDS)
+    assert translations == [[f"A{i}", f"B{i}"] for i in range(MAX_BATCH_TEXTS // 2)]
+    assert len(translator.batches) == 1
 
 
-def test_only_like_wishes_share_a_batch() -> None:
-    shout = Shout()
+def test_texts_that_arrive_during_a_batch_share_the_next_one_if_their_keys_are_equal() -> None:
+    translator = held_translator()
     greedy = BatchKey(DecodingOptions(beam=1))
 
     async def body(batcher: Batcher) -> Any:
-        return await asyncio.gather(*(ask(batcher, f"{i}", wish=greedy if i % 2 else None) for i in range(8)))
+        first = asyncio.create_task(translate(batcher, "first"))
+        await wait_for_start(translator)
+        tasks = [asyncio.create_task(translate(batcher, f"{i}", key=greedy if i % 2 else None)) for i in range(8)]
+        await asyncio.sleep(0)
+        assert batcher.n_waiting == 8
+        translator.released.set()
+        return await asyncio.gather(first, *tasks)
 
-    assert with_batcher(body, shout) == [[f"{i}"] for i in range(8)]
-    assert sorted(map(sorted, shout.batches)) == [["0", "2", "4", "6"], ["1", "3", "5", "7"]]
+    assert run_with_batcher(body, translator) == [["FIRST"], *([f"{i}"] for i in range(8))]
+    assert translator.batches == [["first"], ["0", "2", "4", "6"], ["1", "3", "5", "7"]]
 
 
-def test_the_work_of_a_client_that_has_left_is_never_begun() -> None:
-    shout = Shout()
-    shout.free.clear()
+def test_cancelled_requests_leave_the_queue_and_are_never_translated() -> None:
+    translator = held_translator()
 
     async def body(batcher: Batcher) -> None:
-        first = asyncio.create_task(ask(batcher, "first"))
-        await held(shout)
-        leavers = [asyncio.create_task(ask(batcher, f"leaver {i}")) for i in range(20)]
-        stays = asyncio.create_task(ask(batcher, "stays"))
+        first = asyncio.create_task(translate(batcher, "first"))
+        await wait_for_start(translator)
+        cancelled = [asyncio.create_task(translate(batcher, f"cancelled {i}")) for i in range(20)]
+        last = asyncio.create_task(translate(batcher, "last"))
         await asyncio.sleep(0)
         assert batcher.n_waiting == 21
-        for leaver in leavers:
-            leaver.cancel()
-        await asyncio.gather(*leavers, return_exceptions=True)
+        for task in cancelled:
+            task.cancel()
+        await asyncio.gather(*cancelled, return_exceptions=True)
         assert batcher.n_waiting == batcher.n_waiting_tokens == 1
-        shout.free.set()
-        assert await first == ["FIRST"] and await stays == ["STAYS"]
+        translator.released.set()
+        assert await first == ["FIRST"] and await last == ["LAST"]
         assert batcher.throughput.n_dropped_tokens == 20 and batcher.throughput.n_wasted_tokens == 0
 
-    with_batcher(body, shout)
-    assert shout.seen == ["first", "stays"]
+    run_with_batcher(body, translator)
+    assert translator.texts == ["first", "last"]
 
 
-def test_what_is_translated_for_nobody_is_counted() -> None:
-    shout = Shout()
-    shout.free.clear()
+def test_tokens_translated_for_a_cancelled_request_are_counted_as_wasted() -> None:
+    translator = held_translator()
 
     async def body(batcher: Batcher) -> int:
-        leaver = asyncio.create_task(ask(batcher, "too late"))
-        await held(shout)
-        leaver.cancel()
-        await asyncio.gather(leaver, return_exceptions=True)
-        shout.free.set()
-        await ask(batcher, "next")
+        cancelled = asyncio.create_task(translate(batcher, "cancelled"))
+        await wait_for_start(translator)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        translator.released.set()
+        await translate(batcher, "next")
         return batcher.throughput.n_wasted_tokens
 
-    assert with_batcher(body, shout) == 1
+    assert run_with_batcher(body, translator) == 1
 
 
-def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
-    shout = Shout()
-    shout.free.clear()
+def test_full_queue_refuses_with_retry_after() -> None:
+    translator = held_translator()
 
     async def body(batcher: Batcher) -> None:
-        first = asyncio.create_task(ask(batcher, "first"))
-        await held(shout)
-        waiting = [asyncio.create_task(ask(batcher, f"{i}")) for i in range(10)]
+        first = asyncio.create_task(translate(batcher, "first"))
+        await wait_for_start(translator)
+        queued = [asyncio.create_task(translate(batcher, f"{i}")) for i in range(10)]
         await asyncio.sleep(0)
         with pytest.raises(Problem) as refused:
-            await ask(batcher, "one too many")
+            await translate(batcher, "one too many")
         assert refused.value.status == 429 and refused.value.retry_after in range(1, 61)
-        shout.free.set()
+        translator.released.set()
         assert await first == ["FIRST"]
-        assert await asyncio.gather(*waiting) == [[f"{i}"] for i in range(10)]
-        assert await ask(batcher, "room again") == ["ROOM AGAIN"]
+        assert await asyncio.gather(*queued) == [[f"{i}"] for i in range(10)]
+        assert await translate(batcher, "accepted again") == ["ACCEPTED AGAIN"]
 
-    with_batcher(body, shout, max_waiting=10)
-    assert "one too many" not in shout.seen
+    run_with_batcher(body, translator, max_waiting=10)
+    assert "one too many" not in translator.texts
 
 
-def test_what_can_not_be_done_in_time_is_refused_though_nothing_waits() -> None:
-    shout = Shout()
+def test_request_that_cannot_meet_its_deadline_is_refused_although_the_queue_is_empty() -> None:
+    translator = UppercaseTranslator()
 
     async def body(batcher: Batcher) -> None:
-        async def translate(size: int, beam: int) -> None:
-            wish = BatchKey(DecodingOptions(beam=beam))
-            await batcher.translate(["a"] * 10, lambda _: size, wish, deadline_seconds=10)
+        async def translate_ten(n_tokens: int, beam: int) -> None:
+            key = BatchKey(DecodingOptions(beam=beam))
+            await batcher.translate(["a"] * 10, lambda _: n_tokens, key, deadline_seconds=10)
 
-        await translate(int(batcher.throughput.tokens_per_second), 4)
-        for size, beam in (
-            (int(batcher.throughput.tokens_per_second) + 1, 4),
-            (int(batcher.throughput.tokens_per_second), 5),
-        ):
+        await translate_ten(int(batcher.throughput.tokens_per_second), 4)
+        speed = int(batcher.throughput.tokens_per_second)
+        for n_tokens, beam in ((speed + 1, 4), (speed, 5)):
             with pytest.raises(Problem) as refused:
-                await translate(size, beam)
+                await translate_ten(n_tokens, beam)
             assert refused.value.status == 413 and batcher.n_waiting == 0
 
-    with_batcher(body, shout)
-    assert len(shout.seen) == 10
+    run_with_batcher(body, translator)
+    assert len(translator.texts) == 10
 
 
-def test_a_deadline_is_kept_and_what_was_not_begun_is_dropped() -> None:
-    shout = Shout()
-    shout.free.clear()
+def test_request_that_exceeds_its_deadline_leaves_the_queue() -> None:
+    translator = held_translator()
 
     async def body(batcher: Batcher) -> None:
-        first = asyncio.create_task(ask(batcher, "first"))
-        await held(shout)
+        first = asyncio.create_task(translate(batcher, "first"))
+        await wait_for_start(translator)
         with pytest.raises(Problem) as late:
-            await ask(batcher, "late", seconds=0.05)
+            await translate(batcher, "late", seconds=0.05)
         assert late.value.status == 504 and batcher.n_waiting == 0
-        shout.free.set()
+        translator.released.set()
         await first
 
-    with_batcher(body, shout)
-    assert shout.seen == ["first"]
+    run_with_batcher(body, translator)
+    assert translator.texts == ["first"]
 
 
-def test_one_text_that_fails_does_not_spoil_the_others_of_its_batch() -> None:
-    shout = Shout()
+def test_a_text_that_fails_does_not_affect_the_others_of_its_batch() -> None:
+    translator = held_translator()
 
     async def body(batcher: Batcher) -> list[Any]:
+        first = asyncio.create_task(translate(batcher, "first"))
+        await wait_for_start(translator)
         texts = ["good", "raise ValueError secret", "fine"]
-        return await asyncio.gather(*(ask(batcher, text) for text in texts), return_exceptions=True)
+        tasks = [asyncio.create_task(translate(batcher, text)) for text in texts]
+        await asyncio.sleep(0)
+        translator.released.set()
+        return await asyncio.gather(first, *tasks, return_exceptions=True)
 
-    good, failed, fine = with_batcher(body, shout)
+    _, good, failed, fine = run_with_batcher(body, translator)
     assert (good, fine) == (["GOOD"], ["FINE"])
     assert isinstance(failed, Problem) and failed.status == 500 and "secret" not in failed.message
+    assert translator.batches[1] == ["good", "raise ValueError secret", "fine"]
 
 
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_a_thread_that_dies_is_noticed_and_everyone_is_told(n_threads: int) -> None:
-    shouts = [Shout() for _ in range(n_threads)]
-
+@pytest.mark.parametrize("n_translators", [1, 2])
+def test_dead_thread_is_detected_and_fails_all_requests(n_translators: int) -> None:
     async def body(batcher: Batcher) -> None:
-        waiting = asyncio.create_task(ask(batcher, "raise SystemExit"))
-        for _ in range(200):
-            await asyncio.sleep(0.01)
-            if batcher.health() is not None:
-                break
-        assert batcher.health() == "dead (SystemExit)"
+        waiting = asyncio.create_task(translate(batcher, "raise SystemExit"))
+        await wait_for_health(batcher, "dead (SystemExit)")
         batcher.fail()
-        for asked in (waiting, ask(batcher, "anything")):
-            with pytest.raises(Problem) as told:
-                await asked
-            assert told.value.status == 503
+        for request in (waiting, translate(batcher, "anything")):
+            with pytest.raises(Problem) as failed:
+                await request
+            assert failed.value.status == 503
 
-    with_batcher(body, *shouts)
+    run_with_batcher(body, *(UppercaseTranslator() for _ in range(n_translators)))
 
 
-def test_a_thread_that_is_stuck_is_noticed() -> None:
-    shout = Shout()
-    shout.free.clear()
+def test_stuck_thread_is_detected() -> None:
+    translator = held_translator()
 
     async def body(batcher: Batcher) -> None:
-        waiting = asyncio.create_task(ask(batcher, "stuck"))
-        await held(shout)
+        waiting = asyncio.create_task(translate(batcher, "stuck"))
+        await wait_for_start(translator)
         assert batcher.health() is None
-        await asyncio.sleep(0.3)
-        assert batcher.health() == "stuck"
+        batcher._stall_seconds = 0.0
+        await wait_for_health(batcher, "stuck")
         batcher.fail()
         with pytest.raises(Problem, match="engine"):
             await waiting
 
-    with_batcher(body, shout, stall_seconds=0.1)
+    run_with_batcher(body, translator)
 
 
-def test_two_threads_share_what_waits() -> None:
-    shouts = Shout(0.02), Shout(0.02)
+def test_texts_are_shared_between_two_translators() -> None:
+    translators = UppercaseTranslator(), UppercaseTranslator()
 
     async def body(batcher: Batcher) -> list[str]:
-        return await ask(batcher, *(f"{i}" for i in range(20)))
+        return await translate(batcher, *(f"{i}" for i in range(20)))
 
-    assert with_batcher(body, *shouts) == [f"{i}" for i in range(20)]
-    assert all(shout.batches for shout in shouts)
+    assert run_with_batcher(body, *translators) == [f"{i}" for i in range(20)]
+    assert [len(translator.texts) for translator in translators] == [10, 10]
 
 
-def test_in_traffic_an_idle_translator_waits_for_its_share() -> None:
-    shouts = Shout(), Shout()
-    shouts[0].free.clear()
+def test_idle_translator_waits_for_its_share_while_another_is_busy() -> None:
+    held, idle = held_translator(), UppercaseTranslator()
 
     async def body(batcher: Batcher) -> None:
-        held_up = asyncio.create_task(ask(batcher, "a", "b", "c"))  # two are held up, one is not
-        await held(shouts[1])
-        batcher._wait_seconds = 60.0
-        one = asyncio.create_task(ask(batcher, "one"))
+        first = asyncio.create_task(translate(batcher, "a", "b", "c"))  # a and b are held, c is not
+        await wait_for_start(idle)
+        batcher._wait_seconds = 2 * TIMEOUT_SECONDS
+        third = asyncio.create_task(translate(batcher, "d"))
         await asyncio.sleep(0.05)
-        assert shouts[1].batches == [["c"]]
-        await asyncio.gather(one, ask(batcher, "two"))  # with two running, two are a share
-        assert shouts[1].batches == [["c"], ["one", "two"]]
-        shouts[0].free.set()
-        await held_up
+        assert idle.batches == [["c"]]
+        await asyncio.gather(third, translate(batcher, "e"))  # two texts are running, so two are a share
+        assert idle.batches == [["c"], ["d", "e"]]
+        held.released.set()
+        await first
 
-    with_batcher(body, *shouts)
+    run_with_batcher(body, held, idle)
 
 
 @given(st.lists(st.integers(1, 600), min_size=1, max_size=120), st.integers(1, MAX_BATCH_TEXTS))
-def test_a_batch_has_the_oldest_fits_the_budget_and_repeats_nothing(sizes: list[int], most: int) -> None:
-    lines = [_QueuedText(None, i, "", size, BatchKey(), 0.0) for i, size in enumerate(sizes)]  # type: ignore[arg-type]
-    chosen = _choose(lines, most)
-    assert lines[0] in chosen and len(set(chosen)) == len(chosen) <= most
-    longest = max(line.n_tokens for line in chosen)
+def test_batch_contains_the_oldest_text_and_stays_within_its_limits(sizes: list[int], max_texts: int) -> None:
+    items = [_QueuedText(None, i, "", size, BatchKey(), 0.0) for i, size in enumerate(sizes)]  # type: ignore[arg-type]
+    chosen = _choose(items, max_texts)
+    assert items[0] in chosen and len(set(chosen)) == len(chosen) <= max_texts
+    longest = max(item.n_tokens for item in chosen)
     assert len(chosen) == 1 or (longest + 1) * len(chosen) <= MAX_BATCH_TOKENS
 
 
-def test_blank_texts_and_none_at_all() -> None:
+def test_no_texts_and_blank_texts() -> None:
     async def body(batcher: Batcher) -> list[list[Translation]]:
-        return [await batcher.translate(texts, lambda _: 1, BatchKey(), deadline_seconds=5) for texts in ([], [" "])]
+        return [
+            await batcher.translate(texts, lambda _: 1, BatchKey(), deadline_seconds=TIMEOUT_SECONDS)
+            for texts in ([], [" "])
+        ]
 
-    assert with_batcher(body, Shout()) == [[], [Translation("", n_parts=0)]]
+    assert run_with_batcher(body, UppercaseTranslator()) == [[], [Translation("", n_parts=0)]]
 
 
-def test_who_asks_for_little_does_not_overtake_who_asked_for_much() -> None:
-    shout = Shout()
-    shout.free.clear()
+def test_small_request_does_not_overtake_a_large_one_that_was_refused() -> None:
+    translator = held_translator()
 
     async def body(batcher: Batcher) -> None:
-        first = asyncio.create_task(ask(batcher, "first"))
-        await held(shout)
-        waiting = asyncio.create_task(ask(batcher, *"abcdef"))
+        first = asyncio.create_task(translate(batcher, "first"))
+        await wait_for_start(translator)
+        queued = asyncio.create_task(translate(batcher, *"abcdef"))
         await asyncio.sleep(0)
         assert not batcher.full
         for texts in ("ghijkl", "m"):
             with pytest.raises(Problem):
-                await ask(batcher, *texts)
+                await translate(batcher, *texts)
             assert batcher.full
-        shout.free.set()
-        await asyncio.gather(first, waiting)
-        assert not batcher.full and await ask(batcher, "m") == ["M"]
+        translator.released.set()
+        await asyncio.gather(first, queued)
+        assert not batcher.full and await translate(batcher, "m") == ["M"]
 
-    with_batcher(body, shout, max_waiting=10)
+    run_with_batcher(body, translator, max_waiting=10)
 
 
-def test_a_few_texts_split_among_two_engines_do_not_say_how_fast_they_are() -> None:
-    """One sentence alone takes much longer than its share of a batch: nobody should be refused for that."""
+def test_small_batches_do_not_change_the_measured_speed() -> None:
+    """A single sentence takes longer than its share of a full batch: the engine would seem slow and refuse requests."""
 
-    async def body(batcher: Batcher) -> float:
+    async def body(batcher: Batcher) -> tuple[float, float]:
+        before = batcher.throughput.tokens_per_second
         for number in range(5):
-            await ask(batcher, f"a{number}", f"b{number}")
-        return batcher.throughput.tokens_per_second
+            await translate(batcher, f"a{number}", f"b{number}")
+        return before, batcher.throughput.tokens_per_second
 
-    before = with_batcher(_speed, Shout(), Shout())
-    assert with_batcher(body, Shout(0.05), Shout(0.05)) == before
-
-
-async def _speed(batcher: Batcher) -> float:
-    return batcher.throughput.tokens_per_second
+    before, after = run_with_batcher(body, UppercaseTranslator(0.05), UppercaseTranslator(0.05))
+    assert before == after

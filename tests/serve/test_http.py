@@ -1,5 +1,6 @@
-"""The API over HTTP: what it answers, and what it answers when it does not like the question."""
+"""The API of /v1 over HTTP: responses, errors, keys, logs and metrics."""
 
+import hashlib
 import json
 import logging
 from collections.abc import Iterator
@@ -7,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from regard.errors import UserError
 from regard.serve import read_keys
 from regard.serve.http.access_log import CSP
+from regard.serve.http.responses import json_parts, to_json
 
-from .fakes import KEY, Shout, connected, served
+from .fakes import KEY, create_client, served
 
 SECRET = "xyzzy-plugh"
 JSON = {"Content-Type": "application/json"}
@@ -22,53 +26,53 @@ JSON = {"Content-Type": "application/json"}
 @pytest.fixture(scope="module")
 def api() -> Iterator[TestClient]:
     models = served(name="en-de", source="en", targets=("de",)), served(name="de-en", source="de", targets=("en",))
-    with connected(*models, max_text=100, max_texts=4, max_body=10_000) as client:
+    with create_client(*models, max_text=100, max_texts=4, max_body=10_000) as client:
         yield client
 
 
-def test_one_text_several_texts_and_none(api: TestClient) -> None:
-    one = api.post("/v1/translate", json={"text": "one two"}).json()
-    assert one["model"] == "en-de" and one["milliseconds"] > 0
-    assert one["translations"] == [{"text": "ONE TWO", "score": -1.0, "alternatives": [], "warnings": [], "n_parts": 1}]
-    many = api.post("/v1/translate", json={"text": ["b", " ", "a"]}).json()["translations"]
-    assert [found["text"] for found in many] == ["B", "", "A"]
+def test_translate_takes_one_text_a_list_or_an_empty_list(api: TestClient) -> None:
+    reply = api.post("/v1/translate", json={"text": "one two"}).json()
+    assert reply["model"] == "en-de" and reply["milliseconds"] > 0
+    expected = {"text": "ONE TWO", "score": -1.0, "alternatives": [], "warnings": [], "n_parts": 1}
+    assert reply["translations"] == [expected]
+    translations = api.post("/v1/translate", json={"text": ["b", " ", "a"]}).json()["translations"]
+    assert [translation["text"] for translation in translations] == ["B", "", "A"]
     assert api.post("/v1/translate", json={"text": []}).json()["translations"] == []
 
 
-def test_details_and_alternatives_come_when_asked_for(api: TestClient) -> None:
-    asked = {"text": "one  two", "details": True, "alternatives": 2}
-    [found] = api.post("/v1/translate", json=asked).json()["translations"]
-    assert found["words"] == [{"text": "ONE", "probability": 0.5}, {"text": "TWO", "probability": 0.5}]
-    assert found["source_words"] == ["one", "two"] and found["alignment"] == [[0, 0], [1, 1]]
-    assert [token["text"] for token in found["tokens"]] == ["▁ONE", "▁TWO"]
-    assert [other["text"] for other in found["alternatives"]] == ["ONE  TWO 1", "ONE  TWO 2"]
+def test_details_and_alternatives_are_returned_on_request(api: TestClient) -> None:
+    body = {"text": "one  two", "details": True, "alternatives": 2}
+    [translation] = api.post("/v1/translate", json=body).json()["translations"]
+    assert translation["words"] == [{"text": "ONE", "probability": 0.5}, {"text": "TWO", "probability": 0.5}]
+    assert translation["source_words"] == ["one", "two"] and translation["alignment"] == [[0, 0], [1, 1]]
+    assert [token["text"] for token in translation["tokens"]] == ["▁ONE", "▁TWO"]
+    assert [alternative["text"] for alternative in translation["alternatives"]] == ["ONE  TWO 1", "ONE  TWO 2"]
 
 
-def test_languages_or_a_name_pick_the_model(api: TestClient) -> None:
-    def picked(**asked: str) -> Any:
-        return api.post("/v1/translate", json={"text": "a", **asked}).json().get("model")
+def test_model_is_selected_by_languages_or_name(api: TestClient) -> None:
+    def model_for(**fields: str) -> Any:
+        return api.post("/v1/translate", json={"text": "a", **fields}).json().get("model")
 
-    assert picked(source="de") == picked(target="en") == picked(model="de-en") == "de-en"
+    assert model_for(source="de") == model_for(target="en") == model_for(model="de-en") == "de-en"
     assert api.post("/v1/translate", json={"text": "a", "target": "ko"}).status_code == 400
     assert api.post("/v1/translate", json={"text": "a", "model": "none"}).status_code == 404
     assert [model["name"] for model in api.get("/v1/models").json()["models"]] == ["en-de", "de-en"]
 
 
-def test_a_stream_gives_every_sentence_in_its_order(api: TestClient) -> None:
+def test_stream_returns_every_sentence_in_order(api: TestClient) -> None:
     text = "One. Two! Three?\n\nFour. " + " ".join(f"Number {i}." for i in range(100))
     response = api.post("/v1/translate?stream=1", json={"text": [text, "last"]})
     assert response.headers["content-type"].startswith("text/event-stream")
     events = [event.split("\n") for event in response.text.strip().split("\n\n")]
-    kinds = [lines[0] for lines in events]
-    assert kinds == ["event: sentence"] * (len(events) - 1) + ["event: done"]
-    told = [json.loads(lines[1].removeprefix("data: ")) for lines in events[:-1]]
-    assert "".join(one["source"] + one["gap"] for one in told if one["index"] == 0) == text
-    assert [one["text"] for one in told] == [one["source"].upper() for one in told]
-    assert told[-1]["index"] == 1 and told[-1]["text"] == "LAST"
+    assert [lines[0] for lines in events] == ["event: sentence"] * (len(events) - 1) + ["event: done"]
+    sentences = [json.loads(lines[1].removeprefix("data: ")) for lines in events[:-1]]
+    assert "".join(sentence["source"] + sentence["gap"] for sentence in sentences if sentence["index"] == 0) == text
+    assert [sentence["text"] for sentence in sentences] == [sentence["source"].upper() for sentence in sentences]
+    assert sentences[-1]["index"] == 1 and sentences[-1]["text"] == "LAST"
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "code"),
+    ("body", "status", "code"),
     [
         ({"text": "a" * 101}, 413, "too_long"),
         ({"text": ["a"] * 5}, 413, "too_many"),
@@ -81,8 +85,10 @@ def test_a_stream_gives_every_sentence_in_its_order(api: TestClient) -> None:
         ({}, 422, "not_understood"),
     ],
 )
-def test_what_is_too_much_or_unknown_is_refused(api: TestClient, asked: Any, status: int, code: str) -> None:
-    response = api.post("/v1/translate", json=asked)
+def test_requests_over_a_limit_or_with_invalid_fields_are_refused(
+    api: TestClient, body: Any, status: int, code: str
+) -> None:
+    response = api.post("/v1/translate", json=body)
     assert response.status_code == status
     error = response.json()["error"]
     assert error["code"] == code and error["message"] and error["request_id"] == response.headers["x-request-id"]
@@ -110,19 +116,19 @@ def test_what_is_too_much_or_unknown_is_refused(api: TestClient, asked: Any, sta
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/translate", "/v1/translate?stream=1", "/v1/look"])
-def test_bad_json_is_the_clients_mistake(api: TestClient, body: bytes, path: str) -> None:
+def test_invalid_json_gets_4xx(api: TestClient, body: bytes, path: str) -> None:
     response = api.post(path, content=body, headers=JSON)
     assert 400 <= response.status_code < 500, response.text
     assert response.json()["error"]["message"]
 
 
-def test_only_json_is_read_so_no_foreign_form_can_ask(api: TestClient) -> None:
-    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
-        response = api.post("/v1/translate", content=b'{"text": "a"}', headers={"Content-Type": kind})
+def test_other_content_types_are_refused_because_foreign_pages_can_send_them(api: TestClient) -> None:
+    for content_type in ("text/plain", "application/x-www-form-urlencoded", ""):
+        response = api.post("/v1/translate", content=b'{"text": "a"}', headers={"Content-Type": content_type})
         assert response.status_code == 415
 
 
-def test_every_answer_has_an_id_and_the_security_headers(api: TestClient) -> None:
+def test_every_response_has_a_request_id_and_security_headers(api: TestClient) -> None:
     for method, path in [("GET", "/"), ("GET", "/nothing"), ("POST", "/v1/translate"), ("PUT", "/livez")]:
         response = api.request(method, path, headers={"X-Request-Id": "mine-1"})
         assert response.headers["x-request-id"] == "mine-1"
@@ -131,11 +137,11 @@ def test_every_answer_has_an_id_and_the_security_headers(api: TestClient) -> Non
         assert response.headers["referrer-policy"] == "no-referrer"
         assert "access-control-allow-origin" not in response.headers
     assert "default-src 'self'" in CSP and "unsafe" not in CSP
-    insane = api.get("/livez", headers={"X-Request-Id": "<script>" + "a" * 100})
-    assert insane.headers["x-request-id"].isalnum()
+    invalid = api.get("/livez", headers={"X-Request-Id": "<script>" + "a" * 100})
+    assert invalid.headers["x-request-id"].isalnum()
 
 
-def test_the_documents_name_every_route_and_load_nothing_from_outside(api: TestClient) -> None:
+def test_documentation_lists_the_routes_and_loads_nothing_from_other_hosts(api: TestClient) -> None:
     paths = api.get("/openapi.json").json()["paths"]
     assert {"/v1/translate", "/v1/look", "/v1/models", "/translate", "/livez", "/metrics"} <= set(paths)
     page = api.get("/docs").text
@@ -143,58 +149,56 @@ def test_the_documents_name_every_route_and_load_nothing_from_outside(api: TestC
     assert api.get("/docs/docs.js").status_code == 200 and api.get("/docs/other.js").status_code == 404
 
 
-def test_with_keys_every_route_but_liveness_and_the_page_wants_one() -> None:
-    with connected(keys=[KEY]) as api:
+def test_with_keys_every_route_except_liveness_and_the_page_requires_one() -> None:
+    with create_client(keys=[KEY]) as api:
         paths = api.app.openapi()["paths"]  # type: ignore[attr-defined]
-        tried = [(method, path) for path, methods in paths.items() for method in methods]
-        assert len(tried) > 10
-        tried += [("get", "/docs"), ("get", "/openapi.json"), ("get", "/nothing"), ("get", "/docs/docs.js")]
-        for method, path in tried:
+        routes = [(method, path) for path, methods in paths.items() for method in methods]
+        assert len(routes) > 10
+        routes += [("get", "/docs"), ("get", "/openapi.json"), ("get", "/nothing"), ("get", "/docs/docs.js")]
+        for method, path in routes:
             expected = {"/livez": 200}.get(path, 401)
             assert api.request(method, path).status_code == expected, path
             wrong = {"Authorization": "Bearer " + KEY[:-1]}
             assert api.request(method, path, headers=wrong).status_code == expected, path
         for path in ("/", "/static/main.js"):
             assert api.get(path).status_code == 200
-        good = {"Authorization": f"Bearer {KEY}"}
-        assert api.post("/v1/translate", json={"text": "a"}, headers=good).status_code == 200
-        assert api.get("/metrics", headers=good).status_code == 200
+        authorized = {"Authorization": f"Bearer {KEY}"}
+        assert api.post("/v1/translate", json={"text": "a"}, headers=authorized).status_code == 200
+        assert api.get("/metrics", headers=authorized).status_code == 200
 
 
-def test_keys_come_from_a_file_plain_or_hashed(tmp_path: Path) -> None:
-    import hashlib
-
-    hashed = hashlib.sha256(b"another-key-of-mine").hexdigest()
+def test_keys_are_read_from_a_file_in_plain_text_or_hashed(tmp_path: Path) -> None:
+    hashed = hashlib.sha256(b"another-key-of-some-length").hexdigest()
     file = tmp_path / "keys"
-    file.write_text(f"# of the team\n{KEY}  # ours\n\nsha256:{hashed}\n")
+    file.write_text(f"# keys of the team\n{KEY}  # a comment\n\nsha256:{hashed}\n")
     keys = read_keys(file)
-    assert keys.allow(KEY) and keys.allow("another-key-of-mine")
-    assert not keys.allow(hashed) and not keys.allow("") and not keys.allow("# of the team")
-    for bad in ("short\n", "\n# nothing\n", "sha256:" + "g" * 64):
-        file.write_text(bad)
+    assert keys.allow(KEY) and keys.allow("another-key-of-some-length")
+    assert not keys.allow(hashed) and not keys.allow("") and not keys.allow("# keys of the team")
+    for content in ("short\n", "\n# no key\n", "sha256:" + "g" * 64):
+        file.write_text(content)
         with pytest.raises(UserError):
             read_keys(file)
 
 
-def test_neither_text_nor_key_nor_path_reaches_logs_or_metrics(caplog: pytest.LogCaptureFixture) -> None:
+def test_texts_keys_and_unknown_paths_never_reach_logs_or_metrics(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     key = f"{SECRET}-{KEY}"
-    good = {"Authorization": f"Bearer {key}"}
-    with connected(keys=[key]) as api:
+    authorized = {"Authorization": f"Bearer {key}"}
+    with create_client(keys=[key]) as api:
         for text in (SECRET, f"raise ValueError {SECRET}", SECRET * 9_999):
-            api.post("/v1/translate", json={"text": text}, headers=good)
-        api.post(f"/v1/translate?{SECRET}=1", content=SECRET, headers={**good, **JSON})
+            api.post("/v1/translate", json={"text": text}, headers=authorized)
+        api.post(f"/v1/translate?{SECRET}=1", content=SECRET, headers={**authorized, **JSON})
         api.get(f"/{SECRET}?q={SECRET}", headers={"Authorization": f"Bearer {SECRET}"})
-        api.get(f"/v1/training?model={SECRET}", headers=good)
-        measured = api.get("/metrics", headers=good).text
-    ours = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith("httpx"))
-    assert "POST /v1/translate 200" in ours and "ValueError" not in measured
-    assert SECRET not in ours and SECRET not in measured
-    assert 'route="/v1/translate",status="2xx"' in measured and 'route="other"' in measured
+        api.get(f"/v1/training?model={SECRET}", headers=authorized)
+        metrics = api.get("/metrics", headers=authorized).text
+    log = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith("httpx"))
+    assert "POST /v1/translate 200" in log and "ValueError" not in metrics
+    assert SECRET not in log and SECRET not in metrics
+    assert 'route="/v1/translate",status="2xx"' in metrics and 'route="other"' in metrics
 
 
-def test_other_origins_may_ask_only_when_named() -> None:
-    with connected(cors=("https://example.org",)) as api:
+def test_cors_allows_only_the_configured_origins() -> None:
+    with create_client(cors=("https://example.org",)) as api:
         for origin, expected in (("https://example.org", "https://example.org"), ("https://evil.example", None)):
             response = api.post("/v1/translate", json={"text": "a"}, headers={"Origin": origin})
             assert response.headers.get("access-control-allow-origin") == expected
@@ -202,24 +206,24 @@ def test_other_origins_may_ask_only_when_named() -> None:
         assert refused.headers["access-control-allow-origin"] == "https://example.org"
 
 
-def test_an_error_of_the_engine_is_told_without_the_text() -> None:
-    with connected() as api:
+def test_engine_error_gets_500_without_the_text() -> None:
+    with create_client() as api:
         response = api.post("/v1/translate", json={"text": f"raise ValueError {SECRET}"})
         assert response.status_code == 500 and SECRET not in response.text
 
 
-def test_an_engine_that_dies_fails_liveness_and_its_waiters(caplog: pytest.LogCaptureFixture) -> None:
-    with connected(served(Shout())) as api:
+def test_dead_engine_thread_fails_liveness_and_all_requests() -> None:
+    with create_client(served()) as api:
         assert api.get("/livez").status_code == api.get("/readyz").status_code == 200
-        waiter = api.post("/v1/translate", json={"text": "raise SystemExit"})
-        assert waiter.status_code == 503 and waiter.json()["error"]["code"] == "engine_failed"
+        failed = api.post("/v1/translate", json={"text": "raise SystemExit"})
+        assert failed.status_code == 503 and failed.json()["error"]["code"] == "engine_failed"
         assert api.get("/livez").status_code == api.get("/readyz").status_code == 503
         assert api.post("/v1/translate", json={"text": "a"}).status_code == 503
         assert "regard_live 0.0" in api.get("/metrics").text
 
 
-def test_draining_fells_readiness_first_then_refuses() -> None:
-    with connected() as api:
+def test_stopping_service_fails_readiness_first_and_then_refuses_requests() -> None:
+    with create_client() as api:
         service = api.app_state["service"]
         service.draining = True
         assert api.get("/readyz").status_code == 503 and api.get("/livez").status_code == 200
@@ -229,14 +233,30 @@ def test_draining_fells_readiness_first_then_refuses() -> None:
         assert refused.status_code == 503 and refused.headers["retry-after"]
 
 
-def test_a_service_for_this_machine_answers_to_no_other_name() -> None:
-    with connected() as api:
+def test_local_service_refuses_other_host_names() -> None:
+    with create_client() as api:
         for host in ("localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST"):
             assert api.get("/v1/models", headers={"Host": host}).status_code == 200
-        refused = api.get("/v1/models", headers={"Host": "stranger.example:8000"})
+        refused = api.get("/v1/models", headers={"Host": "other.example:8000"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (421, "wrong_host")
-    open_ones: list[dict[str, Any]] = [{"host": "0.0.0.0"}, {"keys": [KEY]}, {"names": ("Stranger.Example",)}]
-    for settings in open_ones:
-        with connected(**settings) as api:
-            allowed = {"Host": "stranger.example", "Authorization": f"Bearer {KEY}"}
-            assert api.get("/v1/models", headers=allowed).status_code == 200
+    permissive: list[dict[str, Any]] = [{"host": "0.0.0.0"}, {"keys": [KEY]}, {"names": ("Other.Example",)}]
+    for settings in permissive:
+        with create_client(**settings) as api:
+            headers = {"Host": "other.example", "Authorization": f"Bearer {KEY}"}
+            assert api.get("/v1/models", headers=headers).status_code == 200
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_json_in_parts_equals_the_whole_json(value: Any) -> None:
+    assert b"".join(json_parts(value)) == to_json(value)
+
+
+def test_large_json_is_split_into_parts() -> None:
+    parts = list(json_parts({"rows": [[0.25] * 1_000] * 1_000}))
+    assert len(parts) > 10 and max(map(len, parts)) < 300_000
+    assert json.loads(b"".join(parts)) == {"rows": [[0.25] * 1_000] * 1_000}

@@ -1,224 +1,228 @@
-"""What only shows on a real connection: the slow, the huge, those who leave, and the end."""
+"""Behaviour on real connections: slow, large and disconnecting clients, and shutdown."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from .fakes import Listening, Shout, answer, request, served
+from .fakes import TIMEOUT_SECONDS, RunningServer, UppercaseTranslator, raw_request, read_response, served, wait_until
 
-SLOW_SERVICE = Path(__file__).parent / "slow_service.py"
+HELD_SERVICE = Path(__file__).parent / "held_service.py"
 GOLDEN = Path(__file__).parents[1] / "golden" / "model"
-HEAD = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HEADERS = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+LIVEZ = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
-def server() -> Any:
-    with Listening(header_seconds=0.4, body_seconds=0.5, max_header=8_192) as listening:
-        yield listening
+def server() -> Iterator[RunningServer]:
+    with RunningServer(max_header=8_192) as running:
+        yield running
 
 
-def test_a_head_that_comes_slowly_gets_408_and_others_are_served(server: Listening) -> None:
-    with server.connect() as slow:
-        slow.sendall(b"POST /v1/tr")
-        for _ in range(3):
-            assert server.ask()[0] == 200
-            sleep(0.05)
-            slow.sendall(b"a")
-        status, body = answer(slow)
-    assert (status, body["error"]["code"]) == (408, "slow")
+def test_slow_requests_get_408_while_other_requests_are_served() -> None:
+    with (
+        RunningServer(header_seconds=2.0, body_seconds=2.0) as server,
+        server.connect() as idle,
+        server.connect() as slow_headers,
+        server.connect() as slow_second_headers,
+        server.connect() as slow_body,
+        server.connect() as silent,
+    ):
+        for connection in (idle, slow_second_headers):
+            connection.sendall(LIVEZ)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+        slow_headers.sendall(b"POST /v1/tr")
+        slow_second_headers.sendall(b"GET /li")
+        slow_body.sendall(HEADERS + b"Content-Length: 100\r\nConnection: close\r\n\r\n{")
+        assert server.post()[0] == 200
+        send_until_answered(slow_headers)  # sending more must not restart the timeout
+        for connection in (slow_headers, slow_second_headers, slow_body):
+            status, body = read_response(connection)
+            assert (status, body["error"]["code"]) == (408, "slow")
+        assert silent.recv(1) == b""  # closed without a response
+        idle.sendall(LIVEZ)  # idle for longer than header_seconds, which is allowed between requests
+        assert idle.recv(65_536).startswith(b"HTTP/1.1 200")
 
 
-def test_a_second_head_that_comes_slowly_gets_408_too(server: Listening) -> None:
-    with server.connect() as slow:
-        slow.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert slow.recv(65_536).startswith(b"HTTP/1.1 200")
-        slow.sendall(b"GET /li")
-        assert answer(slow)[0] == 408
+def send_until_answered(connection: socket.socket) -> None:
+    for _ in range(1_000):
+        if select.select([connection], [], [], 0.1)[0]:
+            return
+        connection.sendall(b"a")
+    raise AssertionError("no response")
 
 
-def test_a_connection_may_idle_longer_than_a_head_may_take(server: Listening) -> None:
-    with server.connect() as idle:
-        for _ in range(2):
-            idle.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert idle.recv(65_536).startswith(b"HTTP/1.1 200")
-            idle.settimeout(0.8)
-            with pytest.raises(TimeoutError):
-                idle.recv(1)
-            idle.settimeout(10)
-
-
-def test_what_is_left_of_a_refused_body_does_not_end_the_next_request(
-    server: Listening, monkeypatch: pytest.MonkeyPatch
+def test_rest_of_a_refused_body_does_not_close_the_connection(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.serve.http.protocol._LINGER_SECONDS", 0.3)
-    monkeypatch.setattr("regard.serve.http.protocol._LINGER_BYTES", 2_500_000)
+    monkeypatch.setattr("regard.serve.http.protocol._LINGER_SECONDS", TIMEOUT_SECONDS)
+    monkeypatch.setattr("regard.serve.http.protocol._LINGER_BYTES", 2_500_000)  # per body, not per connection
     size = 1_200_000
     with server.connect() as connection:
         for _ in range(3):
-            connection.sendall(HEAD + f"Content-Length: {size}\r\n\r\n".encode())
+            connection.sendall(HEADERS + f"Content-Length: {size}\r\n\r\n".encode())
             assert connection.recv(65_536).startswith(b"HTTP/1.1 413")
             connection.sendall(b"a" * size)
-        sleep(0.5)
-        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        address = connection.getsockname()
+        [protocol] = [open_ for open_ in list(server.server.server_state.connections) if open_.client == address]  # type: ignore[union-attr]
+        wait_until(lambda: protocol._linger_timer is None)  # type: ignore[union-attr]
+        connection.sendall(LIVEZ)
         assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
 
 
-def test_a_body_that_comes_slowly_gets_408(server: Listening) -> None:
-    with server.connect() as slow:
-        slow.sendall(HEAD + b"Content-Length: 100\r\nConnection: close\r\n\r\n{")
-        assert server.ask()[0] == 200
-        assert answer(slow)[0] == 408
-
-
-def test_a_connection_that_says_nothing_is_closed_without_a_word(server: Listening) -> None:
-    with server.connect() as silent:
-        assert silent.recv(1) == b""
-
-
-def test_a_huge_body_gets_413_without_being_read(server: Listening) -> None:
-    with server.connect() as huge:
-        huge.sendall(HEAD + b"Content-Length: 1073741824\r\n\r\n" + b"a" * 1_000)
-        assert huge.recv(65_536).startswith(b"HTTP/1.1 413")
-        huge.settimeout(5)
-        with pytest.raises(OSError):  # and who goes on sending is hung up on
+def test_large_body_gets_413_before_it_is_read_and_more_data_is_refused(server: RunningServer) -> None:
+    with server.connect() as connection:
+        connection.sendall(HEADERS + b"Content-Length: 1073741824\r\n\r\n" + b"a" * 1_000)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 413")
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
             for _ in range(1_000):
-                huge.sendall(b"a" * 65_536)
+                connection.sendall(b"a" * 65_536)
 
 
-def test_a_huge_body_of_untold_length_gets_413_as_soon_as_it_is_huge(server: Listening) -> None:
-    with server.connect() as huge:
-        huge.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
-        huge.sendall((b"10000\r\n" + b"a" * 65_536 + b"\r\n") * 32)
-        assert huge.recv(65_536).startswith(b"HTTP/1.1 413")
+def test_large_chunked_body_gets_413_once_it_exceeds_the_limit(server: RunningServer) -> None:
+    with server.connect() as connection:
+        connection.sendall(HEADERS + b"Transfer-Encoding: chunked\r\n\r\n")
+        connection.sendall((b"10000\r\n" + b"a" * 65_536 + b"\r\n") * 32)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 413")
 
 
-def test_a_huge_head_gets_431(server: Listening) -> None:
-    with server.connect() as huge:
-        huge.sendall(HEAD + b"X-Long: " + b"a" * 40_000)
-        assert answer(huge)[0] == 431
+def test_large_headers_get_431(server: RunningServer) -> None:
+    with server.connect() as connection:
+        connection.sendall(HEADERS + b"X-Long: " + b"a" * 40_000)
+        assert read_response(connection)[0] == 431
 
 
-def test_what_is_no_http_gets_400(server: Listening) -> None:
-    with server.connect() as odd:
-        odd.sendall(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n")
-        assert answer(odd)[0] == 400
+def test_data_that_is_not_http_gets_400(server: RunningServer) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n")
+        assert read_response(connection)[0] == 400
 
 
-def test_who_leaves_is_noticed_and_its_work_is_dropped() -> None:
-    shout = Shout()
-    shout.free.clear()
-    with Listening(served(shout)) as server:
-        first = threading.Thread(target=server.ask, args=("first",))
+def test_texts_of_disconnected_clients_are_removed_from_the_queue() -> None:
+    translator = UppercaseTranslator()
+    translator.released.clear()
+    with RunningServer(served(translator)) as server:
+        first = threading.Thread(target=server.post, args=("first",))
         first.start()
-        assert shout.begun.wait(10)
+        assert translator.started.wait(TIMEOUT_SECONDS)
         [batcher] = server.service.batchers
-        leavers = [server.connect() for _ in range(30)]
-        for number, leaver in enumerate(leavers):
-            leaver.sendall(request("/v1/translate", {"text": f"leaver {number}"}))
-        until(lambda: batcher.n_waiting == 30)
-        for leaver in leavers:
-            leaver.close()
-        until(lambda: batcher.n_waiting == 0)
-        shout.free.set()
-        first.join(10)
-        assert server.ask("after")[1]["translations"][0]["text"] == "AFTER"
-    assert shout.seen == ["first", "after"]
+        connections = [server.connect() for _ in range(30)]
+        for number, connection in enumerate(connections):
+            connection.sendall(raw_request("/v1/translate", {"text": f"disconnected {number}"}))
+        wait_until(lambda: batcher.n_waiting == 30)
+        for connection in connections:
+            connection.close()
+        wait_until(lambda: batcher.n_waiting == 0)
+        translator.released.set()
+        first.join(TIMEOUT_SECONDS)
+        assert server.post("after")[1]["translations"][0]["text"] == "AFTER"
+    assert translator.texts == ["first", "after"]
 
 
-def test_who_leaves_a_stream_is_noticed() -> None:
-    shout = Shout(0.02)
-    with Listening(served(shout), max_streamed=2) as server:
-        with server.connect() as leaver:
-            text = " ".join(f"Number {i}." for i in range(1_000))
-            leaver.sendall(request("/v1/translate?stream=1", {"text": text}))
-            leaver.recv(10)
+def test_stream_stops_when_its_client_disconnects() -> None:
+    translator = UppercaseTranslator(seconds=0.02)
+    n_sentences = 5_000
+    with RunningServer(served(translator), max_streamed=2, max_body=10_000_000) as server:
+        with server.connect() as connection:
+            text = " ".join(f"Number {i}." for i in range(n_sentences))
+            connection.sendall(raw_request("/v1/translate?stream=1", {"text": text}))
+            received = b""
+            while b"event: sentence" not in received:
+                received += connection.recv(65_536)
         [batcher] = server.service.batchers
-        until(lambda: server.service.n_admitted == 0 and batcher.n_waiting == 0)
-        assert len(shout.seen) < 500
+        wait_until(lambda: server.service.n_admitted == 0 and batcher.n_waiting == 0)
+        assert len(translator.texts) < n_sentences
 
 
-def test_who_does_not_read_a_long_answer_is_hung_up_on() -> None:
+def test_client_that_does_not_read_a_long_response_is_disconnected() -> None:
+    looked = threading.Event()
     look = SimpleNamespace(to_dict=lambda arrays: {"rows": ["a" * 200_000] * 100})
-    glass = SimpleNamespace(look=lambda *_, **__: look)
-    with Listening(load=lambda _: glass, read_seconds=1.0) as server, server.connect() as deaf:
-        deaf.sendall(request("/v1/look", {"text": "a"}))
-        until(lambda: server.service.n_admitted == 1)
-        until(lambda: server.service.n_admitted == 0)
-        assert server.ask()[0] == 200
-        with server.connect() as hears:
-            hears.sendall(request("/v1/look", {"text": "a"}))
-            status, told = answer(hears)
-        assert status == 200 and len(told["rows"]) == 100
+
+    def run_look(*_: object, **__: object) -> Any:
+        looked.set()
+        return look
+
+    lens = SimpleNamespace(look=run_look)
+    with RunningServer(load=lambda _: lens, read_seconds=2.0) as server, server.connect() as not_reading:
+        not_reading.sendall(raw_request("/v1/look", {"text": "a"}))
+        assert looked.wait(TIMEOUT_SECONDS)
+        wait_until(lambda: server.service.n_admitted == 0)
+        assert server.post()[0] == 200
+        with server.connect() as reading:
+            reading.sendall(raw_request("/v1/look", {"text": "a"}))
+            status, body = read_response(reading)
+        assert status == 200 and len(body["rows"]) == 100
 
 
-def test_an_error_in_the_middle_of_an_answer_is_not_told_to_the_log(
+def test_error_during_a_response_is_logged_without_its_message(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise ValueError("a secret sentence")
 
-    monkeypatch.setattr("regard.serve.api.streaming.translation_record", broken)
-    with Listening() as server, server.connect() as connection:
-        connection.sendall(request("/v1/translate?stream=1", {"text": "a secret sentence"}))
+    monkeypatch.setattr("regard.serve.api.streaming.translation_record", fail)
+    with RunningServer() as server, server.connect() as connection:
+        connection.sendall(raw_request("/v1/translate?stream=1", {"text": "a secret sentence"}))
         while connection.recv(65_536):
             pass
-    told = caplog.text + "".join(capfd.readouterr())
-    assert "ValueError" in told and "secret" not in told
+    output = caplog.text + "".join(capfd.readouterr())
+    assert "ValueError" in output and "secret" not in output
 
 
-def test_told_to_stop_readiness_falls_all_that_was_let_in_is_answered_and_it_ends_well() -> None:
-    process = subprocess.Popen([sys.executable, str(SLOW_SERVICE)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+def test_sigterm_fails_readiness_then_refuses_requests_finishes_admitted_ones_and_exits_with_0() -> None:
+    process = subprocess.Popen(
+        [sys.executable, str(HELD_SERVICE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert process.stdin is not None and process.stdout is not None
+    stdin, stdout = process.stdin, process.stdout
     try:
-        port = int(process.stdout.readline())
+        port = int(stdout.readline())
 
-        def ask(path: str = "/v1/translate", method: str = "POST") -> tuple[int, Any]:
-            with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-                connection.sendall(request(path, {"text": "a"}, method))
-                return answer(connection)
+        def send(path: str = "/v1/translate", method: str = "POST") -> int:
+            with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS) as connection:
+                connection.sendall(raw_request(path, {"text": "a"}, method))
+                return read_response(connection)[0]
+
+        def n_admitted() -> int:
+            stdin.write("admitted\n")
+            return int(stdout.readline())
 
         with ThreadPoolExecutor(40) as pool:
-            admitted = [pool.submit(ask) for _ in range(30)]
-            sleep(0.5)
+            admitted = [pool.submit(send) for _ in range(30)]
+            wait_until(lambda: n_admitted() == 30)
             os.kill(process.pid, signal.SIGTERM)
-            sleep(0.1)
-            assert ask("/readyz", "GET")[0] == 503 and ask("/livez", "GET")[0] == 200
-            sleep(0.4)
-            refused = [pool.submit(ask) for _ in range(5)]
-            assert [future.result()[0] for future in refused] == [503] * 5
-            assert [future.result()[0] for future in admitted] == [200] * 30
-        assert process.wait(10) == 0
+            wait_until(lambda: send("/readyz", "GET") == 503)
+            assert send("/livez", "GET") == 200
+            wait_until(lambda: send("/v1/models", "GET") == 503)
+            assert [send() for _ in range(5)] == [503] * 5
+            stdin.write("release\n")
+            assert [future.result() for future in admitted] == [200] * 30
+        assert process.wait(TIMEOUT_SECONDS) == 0
     finally:
         process.kill()
         process.wait()
-        process.stdout.close()
+        stdin.close()
+        stdout.close()
 
 
-def test_the_command_says_where_it_is_and_ends_well() -> None:
+def test_serve_command_prints_its_url_and_exits_with_0_on_sigterm() -> None:
     command = [sys.executable, "-c", "from regard.cli.app import app; app()", "serve", str(GOLDEN), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline().startswith("golden: http://127.0.0.1:")
         process.send_signal(signal.SIGTERM)
-        told, errors = process.communicate(timeout=20)
-        assert (process.returncode, told, errors) == (0, "", "")
+        output, errors = process.communicate(timeout=TIMEOUT_SECONDS)
+        assert (process.returncode, output, errors) == (0, "", "")
     finally:
         process.kill()
         process.wait()
-
-
-def until(holds: Any, seconds: float = 10.0) -> None:
-    end = monotonic() + seconds
-    while not holds():
-        assert monotonic() < end, "it never came to be"
-        sleep(0.01)

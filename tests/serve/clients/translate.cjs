@@ -1,10 +1,10 @@
-// Asks as any program with the npm client would, one after the other: node translate.cjs CLIENT '[{"query": …}, …]'
-const [, , client, asked] = process.argv;
+// Sends requests with the npm client, one after the other: node translate.cjs CLIENT '[{"query": …}, …]'
+const [, , client, requests] = process.argv;
 const { translate } = require(client);
 (async () => {
-  const answers = [];
-  for (const one of JSON.parse(asked)) {
-    answers.push(await translate(one).catch((error) => ({ error: error.message })));
+  const responses = [];
+  for (const request of JSON.parse(requests)) {
+    responses.push(await translate(request).catch((error) => ({ error: error.message })));
   }
-  console.log(JSON.stringify(answers));
+  console.log(JSON.stringify(responses));
 })();

@@ -1,0 +1,84 @@
+"""What we use of uvicorn beyond its documented API.
+
+`LimitedProtocol` and `Server` are subclasses of uvicorn's classes, whose attributes and methods are not documented, so
+an upgrade may change them. These tests list what we rely on, and say what is missing. Checked with uvicorn 0.54.0.
+"""
+
+import ast
+import asyncio
+import inspect
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from regard.serve.http.protocol import LimitedProtocol
+from regard.serve.http.server import Server
+
+# method → parameters; uvicorn calls the ones that we override
+PROTOCOL_METHODS = {
+    "__init__": ["config", "server_state", "app_state", "_loop"],
+    "connection_made": ["transport"],
+    "connection_lost": ["exc"],
+    "data_received": ["data"],
+    "handle_events": [],
+    "send_400_response": ["msg"],
+    "on_response_complete": [],
+    "timeout_keep_alive_handler": [],
+}
+PROTOCOL_ATTRIBUTES = {"conn", "connections", "loop", "timeout_keep_alive", "timeout_keep_alive_task", "transport"}
+SERVER_METHODS = {
+    "__init__": ["config"],
+    "startup": ["sockets"],
+    "capture_signals": [],
+    "handle_exit": ["sig", "frame"],
+}
+SERVER_ATTRIBUTES = {"should_exit", "force_exit"}
+CASES = [
+    (LimitedProtocol, H11Protocol, PROTOCOL_METHODS, PROTOCOL_ATTRIBUTES),
+    (Server, uvicorn.Server, SERVER_METHODS, SERVER_ATTRIBUTES),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "methods", "attributes"), CASES)
+def test_uvicorn_has_the_methods_and_attributes_that_we_use(
+    ours: type, theirs: type, methods: dict[str, list[str]], attributes: set[str]
+) -> None:
+    release = f"uvicorn {version('uvicorn')}"
+    for name, parameters in methods.items():
+        method = vars(theirs).get(name)
+        assert method is not None, f"{release}: {theirs.__name__}.{name} is gone; see regard/serve/http"
+        found = list(inspect.signature(method).parameters)[1:]
+        assert found == parameters, f"{release}: {theirs.__name__}.{name} takes {found}, not {parameters}"
+    missing = attributes - set(vars(create(theirs)))
+    assert not missing, f"{release}: {theirs.__name__} has no {sorted(missing)}; see regard/serve/http"
+
+
+@pytest.mark.parametrize(("ours", "theirs", "methods", "attributes"), CASES)
+def test_lists_name_exactly_what_our_classes_use(
+    ours: type, theirs: type, methods: dict[str, list[str]], attributes: set[str]
+) -> None:
+    own = {name for name, value in vars(ours).items() if callable(value)}
+    assert own & set(dir(theirs)) - set(dir(object)) == set(methods) - {"__init__"}
+    [class_] = [node for node in ast.parse(inspect.getsource(ours)).body if isinstance(node, ast.ClassDef)]
+    used = {
+        node.attr
+        for node in ast.walk(class_)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    }
+    assert used & set(vars(create(theirs))) == attributes
+    assert not {name for name in attributes | set(methods) - {"__init__"} if name.startswith("_")}
+
+
+def create(theirs: type) -> Any:
+    config = uvicorn.Config(lambda: None, ws="none", log_config=None)
+    if theirs is uvicorn.Server:
+        return uvicorn.Server(config)
+    loop = asyncio.new_event_loop()
+    try:
+        return H11Protocol(config, ServerState(), {}, loop)
+    finally:
+        loop.close()
