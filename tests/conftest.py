@@ -1,6 +1,6 @@
-"""What all tests share: one torch thread a process, and a browser.
+"""Shared by all tests: one torch thread per process, and a browser.
 
-Small tensors gain nothing from more threads, and the tests run in two processes.
+More threads do not speed up small tensors, and the tests run in two processes.
 """
 
 import os
@@ -13,12 +13,12 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-os.environ["OMP_NUM_THREADS"] = "1"  # also for the processes that tests start
+os.environ["OMP_NUM_THREADS"] = "1"  # inherited by the processes that tests start
 
 
-@pytest.fixture(scope="module")  # while Playwright runs, nothing else in this thread can run an event loop
+@pytest.fixture(scope="module")  # not "session": while Playwright runs, this thread cannot run another event loop
 def browser() -> Iterator["Browser"]:
-    """The system's own Chromium: the one that Playwright would fetch is no part of the project."""
+    """The Chromium of the system, not one downloaded by Playwright."""
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium") or shutil.which("chromium-browser")

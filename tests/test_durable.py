@@ -1,4 +1,4 @@
-"""What reaches the disk is whole or not there, and what is read from it is what was written, or refused in words."""
+"""Atomic writes, leftovers of killed processes, and locks."""
 
 import errno
 import os
@@ -28,10 +28,10 @@ SOURCE = Path(atomic.__file__).parents[2]
 
 
 def fill(content: str) -> Callable[[Path], None]:
-    def write(aside: Path) -> None:
-        (aside / "a.txt").write_text(content)
-        (aside / "inner").mkdir()
-        (aside / "inner" / "b.bin").write_bytes(content.encode() * 10)
+    def write(directory: Path) -> None:
+        (directory / "a.txt").write_text(content)
+        (directory / "inner").mkdir()
+        (directory / "inner" / "b.bin").write_bytes(content.encode() * 10)
 
     return write
 
@@ -40,7 +40,7 @@ def names(parent: Path) -> list[str]:
     return sorted(entry.name for entry in parent.iterdir())
 
 
-def no_exchange(one: Path, other: Path) -> bool:
+def no_exchange(first: Path, second: Path) -> bool:
     return False
 
 
@@ -54,15 +54,15 @@ def good(tmp_path: Path) -> Path:
 # Writing
 
 
-def test_a_committed_directory_verifies_and_leaves_nothing_beside_it(good: Path) -> None:
+def test_a_committed_directory_verifies_and_leaves_no_temporary_files(good: Path) -> None:
     assert set(verify_directory(good).files) == {"a.txt", "inner/b.bin"}
     assert names(good.parent) == ["model"]
 
 
-@pytest.mark.parametrize("at_once", [True, False], ids=["renameat2", "three-renames"])
-def test_a_directory_is_replaced_as_a_whole(good: Path, at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not at_once:
-        monkeypatch.setattr(atomic, "_exchange_at_once", no_exchange)
+@pytest.mark.parametrize("atomically", [True, False], ids=["renameat2", "three-renames"])
+def test_a_directory_is_replaced_as_a_whole(good: Path, atomically: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not atomically:
+        monkeypatch.setattr(atomic, "_exchange_atomically", no_exchange)
     before = verify_directory(good)
     commit_directory(good, fill("new"))
     assert verify_directory(good) != before
@@ -71,13 +71,13 @@ def test_a_directory_is_replaced_as_a_whole(good: Path, at_once: bool, monkeypat
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-@pytest.mark.parametrize("at_once", [True, False], ids=["renameat2", "three-renames"])
-def test_whichever_flush_fails_the_old_state_stays(
-    good: Path, code: int, at_once: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("atomically", [True, False], ids=["renameat2", "three-renames"])
+def test_the_old_state_remains_if_any_flush_fails(
+    good: Path, code: int, atomically: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not at_once:
-        monkeypatch.setattr(atomic, "_exchange_at_once", no_exchange)
-    real, before = os.fsync, verify_directory(good)
+    if not atomically:
+        monkeypatch.setattr(atomic, "_exchange_atomically", no_exchange)
+    fsync_before, before = os.fsync, verify_directory(good)
     for failing in range(1, 50):
         calls = 0
 
@@ -86,7 +86,7 @@ def test_whichever_flush_fails_the_old_state_stays(
             calls += 1
             if calls == failing:
                 raise OSError(code, os.strerror(code))
-            real(descriptor)
+            fsync_before(descriptor)
 
         monkeypatch.setattr(os, "fsync", fsync)
         try:
@@ -102,12 +102,12 @@ def test_whichever_flush_fails_the_old_state_stays(
             assert names(good.parent) == ["model"]
         else:
             break
-    assert failing > 5, "the test never met a flush"
+    assert failing > 5, "no flush was tested"
 
 
-def test_an_error_of_the_writer_leaves_the_old_state(good: Path) -> None:
-    def write(aside: Path) -> None:
-        (aside / "half").write_text("half")
+def test_the_old_state_remains_if_the_writer_raises(good: Path) -> None:
+    def write(directory: Path) -> None:
+        (directory / "half").write_text("half")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -116,7 +116,7 @@ def test_an_error_of_the_writer_leaves_the_old_state(good: Path) -> None:
     assert names(good.parent) == ["model"]
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_replaced_completely_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "recipe.toml"
     write_file(path, b"old")
 
@@ -140,7 +140,7 @@ def test_a_removed_directory_is_gone(good: Path) -> None:
         remove_directory(good)
 
 
-def test_a_removal_that_the_disk_does_not_confirm_is_taken_back(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removal_is_undone_if_the_flush_fails(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fsync(descriptor: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -152,10 +152,10 @@ def test_a_removal_that_the_disk_does_not_confirm_is_taken_back(good: Path, monk
     assert names(good.parent) == ["model"]
 
 
-# Debris
+# Leftovers
 
 
-def test_debris_of_the_dead_goes_and_everything_else_stays(good: Path) -> None:
+def test_only_leftovers_are_removed(good: Path) -> None:
     (good.parent / ".model.writing-0123abcd").mkdir()
     (good.parent / ".model.writing-0123abcd" / "half").write_text("half")
     (good.parent / ".recipe.toml.writing-0123abcd").write_text("half")
@@ -165,16 +165,16 @@ def test_debris_of_the_dead_goes_and_everything_else_stays(good: Path) -> None:
     assert remove_leftovers(good.parent / "nowhere") == []
 
 
-def test_what_a_living_writer_holds_is_no_debris(tmp_path: Path) -> None:
-    def write(aside: Path) -> None:
-        (aside / "a").write_text("a")
+def test_the_temporary_directory_of_a_running_process_is_kept(tmp_path: Path) -> None:
+    def write(directory: Path) -> None:
+        (directory / "a").write_text("a")
         assert remove_leftovers(tmp_path) == []
 
     commit_directory(tmp_path / "model", write)
     verify_directory(tmp_path / "model")
 
 
-def test_a_reader_puts_back_what_a_killed_exchange_had_moved(good: Path) -> None:
+def test_an_exchange_that_was_killed_halfway_is_recovered(good: Path) -> None:
     good.rename(good.parent / ".model.replaced-0123abcd")
     verify_directory(good)
     good.rename(good.parent / ".model.replaced-0123abcd")
@@ -182,7 +182,7 @@ def test_a_reader_puts_back_what_a_killed_exchange_had_moved(good: Path) -> None
     verify_directory(good)
 
 
-# Guards
+# Locks
 
 HOLD = """
 import sys, time; sys.path.insert(0, sys.argv[1])
@@ -199,7 +199,7 @@ with lock_directory(Path(sys.argv[2])):
 """
 
 
-def test_a_second_trainer_is_refused_until_the_first_is_dead(tmp_path: Path) -> None:
+def test_a_second_process_cannot_lock_until_the_first_has_ended(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(SOURCE), str(tmp_path / "run")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -209,57 +209,57 @@ def test_a_second_trainer_is_refused_until_the_first_is_dead(tmp_path: Path) -> 
                 lock_directory(tmp_path / "run").__enter__()
             holder.kill()
             holder.wait()
-            with lock_directory(tmp_path / "run"):  # although a worker of the dead trainer still lives
+            with lock_directory(tmp_path / "run"):  # although a worker of the first process is still running
                 pass
         finally:
             holder.kill()
             os.kill(worker, signal.SIGKILL)
 
 
-def test_the_same_process_does_not_train_twice_in_one_directory(tmp_path: Path) -> None:
+def test_a_process_cannot_lock_a_directory_twice(tmp_path: Path) -> None:
     with lock_directory(tmp_path), pytest.raises(RunError, match=f"process {os.getpid()}"):
         lock_directory(tmp_path).__enter__()
     with lock_directory(tmp_path):
         pass
 
 
-def test_a_full_disk_that_takes_no_lock_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locking_fails_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def pwrite(descriptor: int, data: bytes, offset: int) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", pwrite)
-        with pytest.raises(RunError, match=r"can not write in .*: no space left on device; hint"):
+        with pytest.raises(RunError, match=r"cannot write in .*: no space left on device; hint"):
             lock_directory(tmp_path).__enter__()
     with lock_directory(tmp_path):
         pass
 
 
-def test_a_disk_without_room_is_refused_with_both_numbers(tmp_path: Path) -> None:
+def test_too_small_a_disk_raises_an_error_with_both_sizes(tmp_path: Path) -> None:
     check_writable(tmp_path / "new" / "run", 1000)
     assert names(tmp_path / "new" / "run") == []
     with pytest.raises(RunError, match=r"need 1000000000\.0 GB, and its disk has [\d.]+ [GM]B free; hint"):
         check_writable(tmp_path, 10**18)
 
 
-def test_a_directory_that_can_not_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, data: bytes) -> int:
+def test_a_read_only_directory_raises_run_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_bytes(self: Path, data: bytes) -> int:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(Path, "write_bytes", refuse)
-    with pytest.raises(RunError, match=r"can not write in .*: read-only file system; hint"):
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    with pytest.raises(RunError, match=r"cannot write in .*: read-only file system; hint"):
         check_writable(tmp_path, 0)
 
 
-def test_a_file_in_the_way_of_a_directory_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_raises_run_error(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
-    with pytest.raises(RunError, match="can not write in"):
+    with pytest.raises(RunError, match="cannot write in"):
         check_writable(tmp_path / "run", 0)
-    with pytest.raises(RunError, match="can not write in"):
+    with pytest.raises(RunError, match="cannot write in"):
         lock_directory(tmp_path / "run").__enter__()
 
 
-# Killed at every system call
+# Kills at every system call
 
 SAVE = """
 import sys; sys.path.insert(0, sys.argv[1])
@@ -267,14 +267,14 @@ import os
 from pathlib import Path
 from regard.durable import atomic, commit_directory
 if sys.argv[3] == "three-renames":
-    atomic._exchange_at_once = lambda one, other: False
-def write(aside):
-    (aside / "a.txt").write_text("new")
+    atomic._exchange_atomically = lambda first, second: False
+def write(directory):
+    (directory / "a.txt").write_text("new")
 os.access("/begin", 0)
 commit_directory(Path(sys.argv[2]), write)
 os.access("/end", 0)
 """
-# between two of these nothing changes on the disk, so that a kill elsewhere is a kill at the next one of them
+# The disk changes only at these calls, so a kill anywhere else has the effect of a kill at the next of them.
 CHANGING = ("mkdir", "open", "openat", "write", "fsync", "flock", "rename", "renameat2", "unlink", "unlinkat", "rmdir")
 
 
@@ -283,12 +283,12 @@ def strace(*options: str, final: Path, how: str) -> subprocess.CompletedProcess[
     return subprocess.run(["strace", "-qq", *options, *python], capture_output=True, text=True, check=False)
 
 
-def calls_of_a_save(final: Path, how: str) -> list[tuple[str, int]]:
-    """Each call of a save that changes the disk: its name, and how many of that name the process has made by then."""
+def system_calls(final: Path, how: str) -> list[tuple[str, int]]:
+    """The system calls of a save that change the disk: (name, number among the calls of that name)."""
     log = final.parent / "strace.log"
-    done = strace("-o", str(log), final=final, how=how)
-    if done.returncode != 0:
-        pytest.skip(f"strace does not work here: {done.stderr[:100]}")
+    process = strace("-o", str(log), final=final, how=how)
+    if process.returncode != 0:
+        pytest.skip(f"strace does not work here: {process.stderr[:100]}")
     counts: dict[str, int] = {}
     calls, inside = [], False
     for line in log.read_text().splitlines():
@@ -303,24 +303,24 @@ def calls_of_a_save(final: Path, how: str) -> list[tuple[str, int]]:
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 @pytest.mark.parametrize("how", ["fresh", "renameat2", "three-renames"])
-def test_a_kill_at_any_system_call_leaves_the_old_state_or_the_new(tmp_path: Path, how: str) -> None:
+def test_a_kill_at_any_system_call_leaves_the_old_or_the_new_state(tmp_path: Path, how: str) -> None:
     final, old = tmp_path / "model", tmp_path / "old"
     commit_directory(old, fill("old"))
-    known = [None if how == "fresh" else verify_directory(old)]
+    expected = [None if how == "fresh" else verify_directory(old)]
     if how != "fresh":
         shutil.copytree(old, final)
-    calls = calls_of_a_save(final, how)
-    known.append(verify_directory(final))
-    seen: list[Manifest | None] = []
+    calls = system_calls(final, how)
+    expected.append(verify_directory(final))
+    states: list[Manifest | None] = []
     assert len(calls) > 10
     for name, count in calls:
         shutil.rmtree(final, ignore_errors=True)
         if how != "fresh":
             shutil.copytree(old, final)
-        done = strace("-e", f"inject={name}:signal=KILL:when={count}", "-e", f"trace={name}", final=final, how=how)
-        assert done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), (name, count, done)
+        process = strace("-e", f"inject={name}:signal=KILL:when={count}", "-e", f"trace={name}", final=final, how=how)
+        assert process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), (name, count, process)
         remove_leftovers(tmp_path)
-        seen.append(verify_directory(final) if final.exists() else None)
-        assert seen[-1] in known, (name, count)
+        states.append(verify_directory(final) if final.exists() else None)
+        assert states[-1] in expected, (name, count)
         assert set(names(tmp_path)) <= {"model", "old"}
-    assert all(state in seen for state in known), "the kills never met one of the two states"
+    assert all(state in states for state in expected), "one of the two states never occurred"

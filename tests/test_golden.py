@@ -1,4 +1,4 @@
-"""A model that an older version wrote must load, and say what it said then."""
+"""A model written by an older version must load, and give the same translations."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-def test_a_stored_model_translates_as_it_did_when_it_was_made(engine: str) -> None:
+def test_a_stored_model_gives_its_stored_translations(engine: str) -> None:
     lines = (GOLDEN / "source.txt").read_text(encoding="utf-8").split("\n")[:-1]
     expected = (GOLDEN / "expected.txt").read_text(encoding="utf-8").split("\n")[:-1]
     with Translator.load(GOLDEN / "model", engine=engine, precision="float32", threads=1) as translator:
-        assert [one.text for one in translator.translate(lines)] == expected
+        assert [translation.text for translation in translator.translate(lines)] == expected

@@ -56,7 +56,7 @@ def no_room_at_the_start(lab: Lab) -> Figure:
                     started_at = time.perf_counter()
                     done = lab.train(run)
                     slowest_seconds = max(slowest_seconds, time.perf_counter() - started_at)
-                    words = r"error: (can not write in|the checkpoints of .* need|.* is not a directory).*hint"
+                    words = r"error: (cannot write in|the checkpoints of .* need|.* is not a directory).*hint"
                     n_ok += done.returncode == 2 and bool(re.search(words, done.stderr)) and _steps_taken(run) == before
                     n_tried += 1
     except NotAllowed as error:

@@ -1,6 +1,6 @@
-"""Regard: two text files in, a translator out.
+"""Regard trains a translator on two text files.
 
-Public names are resolved when they are first used, so that `import regard` loads no torch.
+Public names are imported on first use, so that `import regard` does not load torch.
 """
 
 from importlib import import_module
@@ -8,8 +8,8 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# public name → the module it lives in
-_HOME = {
+# public name → its module
+_MODULES = {
     "Lens": "lens",
     "Recipe": "run",
     "RegardError": "errors",
@@ -35,9 +35,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
-    return getattr(import_module(f"regard.{_HOME[name]}"), name)
+    return getattr(import_module(f"regard.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

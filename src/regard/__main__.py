@@ -1,4 +1,4 @@
-"""`python -m regard`."""
+"""Runs the command line with `python -m regard`."""
 
 from regard.cli import main
 

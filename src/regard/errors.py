@@ -1,21 +1,21 @@
-"""What can go wrong, as a tree.
+"""The exceptions of Regard.
 
 RegardError
-├── UserError            what a person can mend; printed as one line with a hint, exit code 2
-│   ├── DataError        a text file: names the file and, where there is one, the line
+├── UserError            the user can fix it; printed as one line with a hint, exit code 2
+│   ├── DataError        a text file; the message names the file and, if possible, the line
 │   ├── RecipeError      a recipe or a setting
-│   ├── ArtifactError    a model directory that is refused
-│   └── RunError         a run directory: its checkpoints, its lock, its disk
-└── TrainingStopped      training ended before its last step, on purpose; the state is saved
+│   ├── ArtifactError    a model directory
+│   └── RunError         a run directory: its checkpoints, lock or disk
+└── TrainingStopped      training was interrupted; its state is saved
 """
 
 
 class RegardError(Exception):
-    """Root of everything that Regard raises on purpose."""
+    """Base class of all exceptions that Regard raises."""
 
 
 class UserError(RegardError):
-    """Something a person can mend: what happened, where, and what to do about it."""
+    """An error that the user can fix: what is wrong, where, and what to do."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -28,23 +28,23 @@ class UserError(RegardError):
 
 
 class DataError(UserError):
-    """A text file can not be used as it is."""
+    """A text file cannot be used."""
 
 
 class RecipeError(UserError):
-    """A recipe, or a value given on the command line, makes no sense."""
+    """A recipe, or a value on the command line, is invalid."""
 
 
 class ArtifactError(UserError):
-    """A model directory is damaged, or not what it says it is."""
+    """A model directory is damaged or invalid."""
 
 
 class RunError(UserError):
-    """A run directory can not be used as asked: damaged, locked, full, or of another recipe."""
+    """A run directory cannot be used: it is damaged, locked, on a full disk, or of another recipe."""
 
 
 class TrainingStopped(RegardError):
-    """Training was asked to stop (a signal) and did, with its state saved."""
+    """Training was stopped by a signal, and its state is saved."""
 
     def __init__(self, step: int, signal_number: int) -> None:
         super().__init__(f"stopped by signal {signal_number} after step {step}; the state is saved")

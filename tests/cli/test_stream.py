@@ -115,7 +115,7 @@ def test_device_or_pipe_is_never_replaced_by_a_file(tmp_path: Path) -> None:
             UserError, match=r"is a device or a pipe, not a file; hint: drop --out and redirect with > "
         ):
             file_pairs(files, out)
-        with pytest.raises(UserError, match="is not a file that can be replaced"):
+        with pytest.raises(UserError, match="exists and is not a regular file"):
             write_file(out, b"x")
         with pytest.raises(UserError, match="can not be written"):
             check_destination(out, [])

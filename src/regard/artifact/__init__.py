@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regard.artifact.model import load_model as load_model
     from regard.artifact.model import save_model as save_model
 
-_HOME = {
+_MODULES = {
     "Description": "directory",
     "LoadedModel": "model",
     "describe": "directory",
@@ -35,12 +35,12 @@ _HOME = {
     "search_options": "directory",
 }
 
-__all__ = sorted(_HOME)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"regard.artifact.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"regard.artifact.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,7 +1,7 @@
-"""How things reach the disk, and how they are read back when the writer may have died or may be a stranger.
+"""Atomic writes, and safe reads of files that may be damaged or come from a stranger.
 
-Everything is written aside, flushed, then put in place by one rename, so that a kill at any system call leaves the old
-state or the new one. No torch here: every room may stand on this.
+Everything is written to a temporary path, flushed, and renamed, so that a kill at any system call leaves the old state
+or the new one. Does not import torch.
 """
 
 from regard.durable.atomic import commit_directory, make_directory, remove_directory, write_file

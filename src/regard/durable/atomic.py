@@ -1,4 +1,4 @@
-"""Writing so that a kill, a full disk or a power cut leaves the old state or the new one, never neither."""
+"""Atomic writes: after a kill, a full disk or a power cut, the old state or the new one is there."""
 
 import ctypes
 import errno
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from regard.durable.manifest import MANIFEST_FORMAT, MANIFEST_NAME, list_files
-from regard.durable.temporary import READ, discard, in_use, reason, temporary_path
+from regard.durable.temporary import READ, discard, error_text, in_use, temporary_path
 from regard.errors import RunError
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory, and those above it, so that they outlast a power cut."""
+    """Make a directory and its parents, and flush them to disk."""
     if not path.is_dir():
         make_directory(path.parent)
         path.mkdir(exist_ok=True)
@@ -23,60 +23,60 @@ def make_directory(path: Path) -> None:
 
 
 def commit_directory(final: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a directory aside, seal it with a manifest, and put it in place of `final` in one move.
+    """Call `write` with a temporary directory, add a manifest to it, and move it to `final` atomically.
 
-    When the disk fails or is full, what was there before stays as it was, and a RunError says so.
+    If the disk fails or is full, a RunError is raised, and `final` is unchanged.
     """
-    with _saving(final) as aside:
+    with _saving(final) as temporary:
         make_directory(final.parent)
-        aside.mkdir()
-        with in_use(aside):
-            write(aside)
-            _seal(aside)
-            _put_in_place(aside, final)
+        temporary.mkdir()
+        with in_use(temporary):
+            write(temporary)
+            _write_manifest(temporary)
+            _move_into_place(temporary, final)
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Replace one file by `data`: a reader finds the old content or the new, whatever happens on the way."""
-    with _saving(path) as aside:
-        if path.exists() and not path.is_file():  # a device or a pipe: a file in its place would break it
-            raise RunError(f"{path} is not a file that can be replaced", hint="choose another name")
-        _write_flushed(aside, data)
-        aside.rename(path)
+    """Write a file atomically: readers find the old content or the new."""
+    with _saving(path) as temporary:
+        if path.exists() and not path.is_file():  # a device or a pipe, which must not become a file
+            raise RunError(f"{path} exists and is not a regular file", hint="choose another name")
+        _write_flushed(temporary, data)
+        temporary.rename(path)
         _flush(path.parent)
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory so that a kill on the way leaves debris, never half a directory under its name."""
-    doomed = temporary_path(path, "removing")
+    """Remove a directory atomically: a kill may leave temporary files, but never half a directory under its name."""
+    temporary = temporary_path(path, "removing")
     try:
-        path.rename(doomed)
+        path.rename(temporary)
         try:
             _flush(path.parent)
-        except OSError:  # whether the disk has the new name is not known: what it may still name must stay whole
-            doomed.rename(path)
+        except OSError:  # the old name may still be on disk, so nothing may be deleted
+            temporary.rename(path)
             raise
     except OSError as error:
-        raise RunError(f"could not remove {path}: {reason(error)}", hint=_advice(error)) from error
-    discard(doomed)
+        raise RunError(f"could not remove {path}: {error_text(error)}", hint=_hint(error)) from error
+    discard(temporary)
 
 
 @contextmanager
 def _saving(final: Path) -> Iterator[Path]:
-    """A path aside for `final`, gone afterwards; errors of the disk become a RunError."""
-    aside = temporary_path(final, "writing")
+    """A temporary path for `final`, removed afterwards. An OSError becomes a RunError."""
+    temporary = temporary_path(final, "writing")
     try:
-        yield aside
+        yield temporary
     except OSError as error:
-        raise RunError(f"could not save {final}: {reason(error)}", hint=_advice(error)) from error
+        raise RunError(f"could not save {final}: {error_text(error)}", hint=_hint(error)) from error
     finally:
-        discard(aside)
+        discard(temporary)
 
 
-def _seal(directory: Path) -> None:
-    """Flush every file, then write the manifest, then flush the directories, inner ones first."""
+def _write_manifest(directory: Path) -> None:
+    """Flush all files, write the manifest, then flush the directories, inner ones first."""
     records = {}
-    mode = directory.stat().st_mode & 0o666  # what the person's umask gives; safetensors makes its files private
+    mode = directory.stat().st_mode & 0o666  # as the umask says; safetensors makes its files private
     for name in list_files(directory):
         with (directory / name).open("rb", buffering=0) as file:
             os.fchmod(file.fileno(), mode)
@@ -89,51 +89,51 @@ def _seal(directory: Path) -> None:
         _flush(inner)
 
 
-def _put_in_place(aside: Path, final: Path) -> None:
-    """Move `aside` to `final`, and what was there to `aside`; taken back when the disk does not confirm it."""
-    replaces = os.path.lexists(final)
-    if replaces:
-        _exchange(aside, final)
+def _move_into_place(temporary: Path, final: Path) -> None:
+    """Rename `temporary` to `final`, and an existing `final` to `temporary`; undone if the disk cannot be flushed."""
+    exists = os.path.lexists(final)
+    if exists:
+        _exchange(temporary, final)
     else:
-        aside.rename(final)
+        temporary.rename(final)
     try:
         _flush(final.parent)
     except OSError:
-        if replaces:
-            _exchange(aside, final)
+        if exists:
+            _exchange(temporary, final)
         else:
-            final.rename(aside)
+            final.rename(temporary)
         raise
 
 
-def _exchange(one: Path, other: Path) -> None:
-    """Swap two directories. Where the system needs three renames for it, `recover` finishes what a kill interrupts."""
-    if _exchange_at_once(one, other):
+def _exchange(temporary: Path, final: Path) -> None:
+    """Swap two directories, by three renames if necessary; `recover` repairs what a kill between them leaves."""
+    if _exchange_atomically(temporary, final):
         return
-    parked = temporary_path(other, "replaced")
-    with in_use(other):
-        other.rename(parked)
+    replaced = temporary_path(final, "replaced")
+    with in_use(final):
+        final.rename(replaced)
         try:
-            one.rename(other)
+            temporary.rename(final)
         except OSError:
-            parked.rename(other)
+            replaced.rename(final)
             raise
-        parked.rename(one)
+        replaced.rename(temporary)
 
 
-def _exchange_at_once(one: Path, other: Path) -> bool:
-    """Swap two paths by Linux's renameat2, or say that this system or file system can not."""
+def _exchange_atomically(first: Path, second: Path) -> bool:
+    """Swap two paths with Linux's renameat2; False if the system or the file system does not support it."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False
     working_directory, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    if renameat2(working_directory, os.fsencode(one), working_directory, os.fsencode(other), exchange) == 0:
+    if renameat2(working_directory, os.fsencode(first), working_directory, os.fsencode(second), exchange) == 0:
         return True
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):
         return False
-    raise OSError(code, os.strerror(code), str(other))
+    raise OSError(code, os.strerror(code), str(second))
 
 
 def _write_flushed(path: Path, data: bytes) -> None:
@@ -151,9 +151,9 @@ def _flush(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _advice(error: OSError) -> str:
+def _hint(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "free some space there and run the same command again; what was saved before is untouched"
+        return "free some disk space and run the same command again; what was saved before is unchanged"
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return "make that directory writable, or choose another one"
-    return "check that disk; what was saved before is untouched"
+    return "check the disk; what was saved before is unchanged"

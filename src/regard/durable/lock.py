@@ -1,4 +1,4 @@
-"""What is settled before the first step: nobody else trains here, and there is room to save."""
+"""Locks a run directory, and checks that its disk is writable and large enough."""
 
 import os
 import shutil
@@ -8,47 +8,47 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.durable.atomic import make_directory
-from regard.durable.temporary import discard, is_in_use, reason, temporary_path, try_lock
+from regard.durable.temporary import discard, error_text, is_in_use, temporary_path, try_lock
 from regard.errors import RunError
 
 LOCK_NAME = ".lock"
 
-_TRIES = 4  # whoever only asks whether a run is held has the lock for a moment
-_TRY_SECONDS = 0.03
+_N_TRIES = 4  # `is_locked` in another process holds the lock for a moment
+_RETRY_SECONDS = 0.03
 
-_held: set[int] = set()
+_descriptors: set[int] = set()  # of the locks that this process holds
 
 
 @contextmanager
 def lock_directory(path: Path) -> Iterator[None]:
-    """Hold a run directory for this process and refuse a second trainer; however the process ends, so does the lock.
+    """Lock a run directory, so that no other process trains in it. The lock ends with the process.
 
-    A directory that was made for this, and in which nothing was begun, is gone again afterwards.
+    If the directory is created here and stays empty, it is removed again.
     """
-    was_there = path.exists()
+    existed = path.exists()
     descriptor = _open_lock(path)
     try:
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        except OSError as error:  # a full disk lets an empty file be made, and nothing be written to it
+        except OSError as error:  # a full disk allows an empty file, but no writing to it
             raise _not_writable(path, error) from error
         yield
     finally:
-        if descriptor in _held:  # not so in a forked child, where it is closed already
-            _held.discard(descriptor)
-            if not was_there:
+        if descriptor in _descriptors:  # in a forked child it is already closed
+            _descriptors.discard(descriptor)
+            if not existed:
                 _remove_if_empty(path)
             os.close(descriptor)
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process trains in a run directory."""
+    """Whether a process is training in a run directory."""
     return is_in_use(path / LOCK_NAME)
 
 
 def check_writable(path: Path, needed_bytes: int) -> None:
-    """Refuse, before anything is computed, a directory that can not be written or a disk without room for it."""
+    """Raise a RunError if a directory is not writable, or its disk has less than `needed_bytes` free."""
     probe = temporary_path(path / "probe", "writing")
     try:
         make_directory(path)
@@ -56,9 +56,9 @@ def check_writable(path: Path, needed_bytes: int) -> None:
         if free_bytes < needed_bytes:
             raise RunError(
                 f"the checkpoints of {path} need {_size(needed_bytes)}, and its disk has {_size(free_bytes)} free",
-                hint="free some space, choose another disk, keep fewer checkpoints or take a smaller model",
+                hint="free some space, use another disk, keep fewer checkpoints, or train a smaller model",
             )
-        probe.write_bytes(bytes(4096))  # permission bits and free space do not tell of a read-only mount or a quota
+        probe.write_bytes(bytes(4096))  # the only way to notice a read-only mount or a quota
     except OSError as error:
         raise _not_writable(path, error) from error
     finally:
@@ -66,28 +66,28 @@ def check_writable(path: Path, needed_bytes: int) -> None:
 
 
 def _open_lock(path: Path) -> int:
-    """The descriptor of the directory's lock, taken; a RunError when another process has it."""
-    for patience in range(_TRIES):
+    """The file descriptor of the acquired lock; a RunError if another process holds it."""
+    for attempt in range(_N_TRIES):
         try:
             make_directory(path)
             descriptor = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             raise _not_writable(path, error) from error
-        _held.add(descriptor)
-        if try_lock(descriptor) and _is_still(path / LOCK_NAME, descriptor):
+        _descriptors.add(descriptor)
+        if try_lock(descriptor) and _is_same_file(path / LOCK_NAME, descriptor):
             return descriptor
         owner = os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
-        _held.discard(descriptor)
+        _descriptors.discard(descriptor)
         os.close(descriptor)
-        time.sleep(_TRY_SECONDS * (patience + 1 < _TRIES))
+        time.sleep(_RETRY_SECONDS * (attempt + 1 < _N_TRIES))
     raise RunError(
         f"{path} is being trained by process {owner}",
-        hint="wait until it has finished, stop it, or train in another directory",
+        hint="wait until it finishes, stop it, or train in another directory",
     )
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether a path still names what was opened there: a run that was never begun takes its lock file with it."""
+def _is_same_file(path: Path, descriptor: int) -> bool:
+    """Whether a path still names the opened file: `_remove_if_empty` in another process may have removed it."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except OSError:
@@ -102,7 +102,7 @@ def _remove_if_empty(path: Path) -> None:
 
 
 def _not_writable(path: Path, error: OSError) -> RunError:
-    return RunError(f"can not write in {path}: {reason(error)}", hint="choose a directory that you may write in")
+    return RunError(f"cannot write in {path}: {error_text(error)}", hint="choose a directory that you can write to")
 
 
 def _size(n_bytes: int) -> str:
@@ -110,10 +110,10 @@ def _size(n_bytes: int) -> str:
 
 
 def _close_in_child() -> None:
-    """A forked worker that outlives its trainer must not keep the run locked."""
-    for descriptor in _held:
+    """A forked worker that outlives the training process must not keep the lock."""
+    for descriptor in _descriptors:
         os.close(descriptor)
-    _held.clear()
+    _descriptors.clear()
 
 
 os.register_at_fork(after_in_child=_close_in_child)

@@ -1,6 +1,7 @@
-"""Reading a directory that may be damaged, or made by a stranger: it can be refused, but it can not hang or mislead us.
+"""Reads directories that may be damaged or come from a stranger, without hanging or reading outside of them.
 
-`manifest.json` names every file with its size and SHA-256. Directories go one level deep, as `ctranslate2/model.bin`.
+`manifest.json` lists each file with its size and SHA-256. Directories are nested one level deep at most, such as
+`ctranslate2/model.bin`.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from regard.durable.temporary import READ_UNTRUSTED, reason, recover
+from regard.durable.temporary import READ_UNTRUSTED, error_text, recover
 from regard.errors import ArtifactError
 
 MANIFEST_NAME = "manifest.json"
@@ -26,7 +27,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class FileRecord:
-    """What the manifest says of one file."""
+    """Size and SHA-256 of a file, from the manifest."""
 
     size: int
     sha256: str
@@ -34,24 +35,24 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Every file of a directory, by its name relative to it."""
+    """The files of a directory, by relative name."""
 
     files: Mapping[str, FileRecord]
 
 
 def verify_directory(path: Path) -> Manifest:
-    """Check every file against the manifest: none missing, none added, size and SHA-256 equal, only plain files."""
+    """Check that the files are exactly those of the manifest, with equal size and SHA-256, and all regular files."""
     try:
         recover(path)
         if not path.is_dir():
             raise ArtifactError(f"{path} is not a directory" if path.exists() else f"{path} is missing")
         manifest = _read_manifest(path / MANIFEST_NAME)
-        found = set(list_files(path)) - {MANIFEST_NAME}
+        present = set(list_files(path)) - {MANIFEST_NAME}
     except OSError as error:
-        raise ArtifactError(f"{path} can not be read: {reason(error)}") from error
-    for name in sorted(manifest.files.keys() - found):
+        raise ArtifactError(f"{path} cannot be read: {error_text(error)}") from error
+    for name in sorted(manifest.files.keys() - present):
         raise ArtifactError(f"{path / name} is missing")
-    for name in sorted(found - manifest.files.keys()):
+    for name in sorted(present - manifest.files.keys()):
         raise ArtifactError(f"{str(path / name)!r} is not in the manifest: it was added later")
     for name, record in manifest.files.items():
         _verify_file(path / name, record)
@@ -59,7 +60,7 @@ def verify_directory(path: Path) -> Manifest:
 
 
 def read_regular_file(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a plain file; links, FIFOs, devices and files larger than `max_bytes` are refused at once."""
+    """The bytes of a regular file. Links, FIFOs, devices and files larger than `max_bytes` raise an ArtifactError."""
     with open_regular_file(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -68,25 +69,25 @@ def read_regular_file(path: Path, max_bytes: int) -> bytes:
 
 
 def read_json_file(path: Path, max_bytes: int) -> dict[str, Any]:
-    """The JSON object in a plain file; whatever else is there is refused in words."""
+    """The JSON object in a regular file; an ArtifactError for anything else."""
     try:
         value = json.loads(read_regular_file(path, max_bytes))
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise ArtifactError(f"{path} does not hold a JSON object")
+        raise ArtifactError(f"{path} is not a JSON object")
     return value
 
 
 def open_regular_file(path: Path) -> BufferedReader:
-    """Open a plain file for reading; links, FIFOs and devices are refused at once."""
+    """Open a regular file for reading. Links, FIFOs and devices raise an ArtifactError, without blocking."""
     try:
-        _require_regular(path, path.lstat())  # before it is opened: opening a device may already do something
+        _require_regular(path, path.lstat())  # before opening: opening a device may have side effects
         descriptor = os.open(path, READ_UNTRUSTED)
     except FileNotFoundError:
         raise ArtifactError(f"{path} is missing") from None
     except OSError as error:
-        raise ArtifactError(f"{path} can not be read: {reason(error)}") from error
+        raise ArtifactError(f"{path} cannot be read: {error_text(error)}") from error
     file = os.fdopen(descriptor, "rb")
     try:
         _require_regular(path, os.fstat(descriptor))
@@ -97,7 +98,7 @@ def open_regular_file(path: Path) -> BufferedReader:
 
 
 def list_files(directory: Path) -> list[str]:
-    """The names of all plain files, sorted; whatever is no plain file is refused."""
+    """The relative names of all files, sorted. Anything but regular files raises an ArtifactError."""
     names = []
     for entry in directory.iterdir():
         if entry.is_dir() and not entry.is_symlink():
@@ -116,9 +117,9 @@ def _verify_file(path: Path, record: FileRecord) -> None:
     with open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size != record.size:
-            raise ArtifactError(f"{path} has {size:,} bytes, its manifest says {record.size:,}")
+            raise ArtifactError(f"{path} has {size:,} bytes, not {record.size:,} as in the manifest")
         if hashlib.file_digest(file, "sha256").hexdigest() != record.sha256:
-            raise ArtifactError(f"{path} is damaged: its SHA-256 is not the one in the manifest")
+            raise ArtifactError(f"{path} is damaged: its SHA-256 differs from the manifest")
 
 
 def _read_manifest(path: Path) -> Manifest:
@@ -138,14 +139,14 @@ def _parse_record(path: Path, name: str, record: object) -> FileRecord:
     parts = name.split("/")
     plain = len(parts) <= 2 and not {"", ".", ".."} & set(parts) and name.isprintable() and "\\" not in name
     if not plain or name == MANIFEST_NAME:
-        raise ArtifactError(f"{path} lists {name[:80]!r}, which is not a plain file name")
+        raise ArtifactError(f"{path} lists {name[:80]!r}, which is not a valid file name")
     match record:
         case {"size": int(size), "sha256": str(sha256)} if _SHA256.fullmatch(sha256):
             return FileRecord(size, sha256)
-    raise ArtifactError(f"{path} does not give size and SHA-256 of {name[:80]!r}")
+    raise ArtifactError(f"{path} lacks the size or SHA-256 of {name[:80]!r}")
 
 
 def _require_regular(path: Path, info: os.stat_result) -> None:
     if not stat.S_ISREG(info.st_mode):
         kind = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO"}
-        raise ArtifactError(f"{str(path)!r} is {kind.get(stat.S_IFMT(info.st_mode), 'a device')}, not a plain file")
+        raise ArtifactError(f"{str(path)!r} is {kind.get(stat.S_IFMT(info.st_mode), 'a device')}, not a regular file")

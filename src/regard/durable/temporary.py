@@ -1,7 +1,7 @@
-"""What stands aside until it is complete, and the debris that it becomes when its writer is killed.
+"""Temporary paths, and removing those that killed processes have left behind.
 
-It is called `.<name>.<why>-<token>`: the dot and the ending make it recognisable, and a lock that dies with its
-process tells whether the writer still lives (process numbers repeat, above all in containers).
+They are named `.<name>.<purpose>-<token>`. While a process uses one, it holds a lock on it, which ends with the process
+(a process id in the name would not do: ids repeat, above all in containers).
 """
 
 import fcntl
@@ -14,24 +14,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 READ = os.O_RDONLY | os.O_CLOEXEC
-READ_UNTRUSTED = READ | os.O_NOFOLLOW | os.O_NONBLOCK  # a link is refused, and a FIFO can not make us wait
+READ_UNTRUSTED = READ | os.O_NOFOLLOW | os.O_NONBLOCK  # fails on a link, and does not block on a FIFO
 
-_ASIDE = re.compile(r"\.(?P<name>.+)\.(?P<why>writing|replaced|removing)-[0-9a-f]{8}")
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<purpose>writing|replaced|removing)-[0-9a-f]{8}")
 
 
-def temporary_path(path: Path, why: str) -> Path:
-    """A name beside `path` that nobody else uses; `why` is writing, replaced or removing."""
-    return path.parent / f".{path.name}.{why}-{os.urandom(4).hex()}"
+def temporary_path(path: Path, purpose: str) -> Path:
+    """An unused path beside `path`; `purpose` is writing, replaced or removing."""
+    return path.parent / f".{path.name}.{purpose}-{os.urandom(4).hex()}"
 
 
 def remove_leftovers(parent: Path) -> list[str]:
-    """Remove what killed writers left in `parent`, put back what they had only moved, and name what was removed."""
+    """Remove the temporary paths of killed processes in `parent`, after `recover`; returns their names."""
     removed = []
     for entry in sorted(parent.iterdir()) if parent.is_dir() else []:
-        match = _ASIDE.fullmatch(entry.name)
+        match = _TEMPORARY.fullmatch(entry.name)
         if match is None or is_in_use(entry):
             continue
-        if match["why"] == "replaced":
+        if match["purpose"] == "replaced":
             recover(parent / match["name"])
         discard(entry)
         removed.append(entry.name)
@@ -39,17 +39,17 @@ def remove_leftovers(parent: Path) -> list[str]:
 
 
 def recover(final: Path) -> None:
-    """Put back what a writer, killed in the middle of a two-step exchange, had moved out of the way."""
+    """Restore `final` if a process was killed between the renames of an exchange."""
     if os.path.lexists(final):
         return
-    for parked in sorted(final.parent.glob(f".{glob.escape(final.name)}.replaced-*")):
-        if _ASIDE.fullmatch(parked.name) and not is_in_use(parked):
-            parked.rename(final)
+    for replaced in sorted(final.parent.glob(f".{glob.escape(final.name)}.replaced-*")):
+        if _TEMPORARY.fullmatch(replaced.name) and not is_in_use(replaced):
+            replaced.rename(final)
             return
 
 
 def discard(path: Path) -> None:
-    """Remove a file or a tree as far as that is possible: what stays is recognised as debris later."""
+    """Remove a file or a tree, ignoring errors: `remove_leftovers` will find the rest."""
     with suppress(OSError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -59,7 +59,7 @@ def discard(path: Path) -> None:
 
 @contextmanager
 def in_use(path: Path) -> Iterator[None]:
-    """While this lasts, others see that the directory has a living writer."""
+    """Mark a directory as in use by this process."""
     descriptor = os.open(path, READ)
     try:
         try_lock(descriptor)
@@ -69,7 +69,7 @@ def in_use(path: Path) -> Iterator[None]:
 
 
 def is_in_use(path: Path) -> bool:
-    """Whether the writer of what lies at `path` still lives."""
+    """Whether a living process has marked a path as in use."""
     try:
         descriptor = os.open(path, READ_UNTRUSTED)
     except OSError:
@@ -81,17 +81,17 @@ def is_in_use(path: Path) -> bool:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the lock that dies with this process, or say that another one has it."""
+    """Take the lock, until this process ends; False if another process has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: better to work there unguarded than not at all
+    except OSError:  # a file system without locks: working without a lock is better than not working
         return True
     return True
 
 
-def reason(error: OSError) -> str:
-    """The system's own words for an error, as part of a sentence."""
-    words = error.strerror or str(error)
-    return words[:1].lower() + words[1:]
+def error_text(error: OSError) -> str:
+    """The system's message for an error, in lower case."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]

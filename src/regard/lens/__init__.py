@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.lens.look import Look as Look
     from regard.lens.words import TokenizedText as TokenizedText
 
-_HOME = {
+_MODULES = {
     "BeamTree": "beam_tree",
     "Change": "before_after",
     "Head": "interventions",
@@ -27,12 +27,12 @@ _HOME = {
     "TokenizedText": "words",
 }
 
-__all__ = sorted(_HOME)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"regard.lens.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"regard.lens.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

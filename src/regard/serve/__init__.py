@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.serve.service import Service as Service
     from regard.serve.settings import Settings as Settings
 
-_HOME = {
+_MODULES = {
     "Keys": "http.keys",
     "Problem": "http.problem",
     "ServedModel": "models",
@@ -29,12 +29,12 @@ _HOME = {
     "run": "http.server",
 }
 
-__all__ = sorted(_HOME)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"regard.serve.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"regard.serve.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from regard.text.vocabulary import default_vocab_size as default_vocab_size
     from regard.text.vocabulary import train_tokenizer as train_tokenizer
 
-_HOME = {
+_MODULES = {
     "Corpus": "corpus",
     "Finding": "doctor.findings",
     "ReadNotes": "lines",
@@ -50,12 +50,12 @@ _HOME = {
     "train_tokenizer": "vocabulary",
 }
 
-__all__ = sorted([*_HOME, normalise.__name__])
+__all__ = sorted([*_MODULES, normalise.__name__])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"regard.text.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"regard.text.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
