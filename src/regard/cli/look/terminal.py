@@ -88,13 +88,13 @@ def _print_change(console: Console, change: "Change") -> None:
         number = Text(f" {_format_log_probability(translation.log_probability)}", "dim")
         console.print(Text(name), Text(visible(translation.text), "bold"), number)
     is_changed = before.text != after.text
-    header: Row = ("before", "unchanged", "changed")
-    rows: list[Row] = [(*header, "after", "changed") if is_changed else header]
+    header: Row = ("before", "original model", "changed model")
+    rows: list[Row] = [(*header, "after", "changed model") if is_changed else header]
     for old, new in _align([text for text, _ in before.words], [text for text, _ in after.words]):
         row: Row = ("", "", "")
         if old is not None:
-            (text, unchanged), (_, changed) = before.words[old], change.of_before.words[old]
-            row = (_highlight(text, new is None), f"{unchanged:.1%}", f"{changed:.1%}")
+            (text, original), (_, changed) = before.words[old], change.of_before.words[old]
+            row = (_highlight(text, new is None), f"{original:.1%}", f"{changed:.1%}")
         if is_changed and new is not None:
             text, probability = after.words[new]
             row = (*row, _highlight(text, old is None), f"{probability:.1%}")

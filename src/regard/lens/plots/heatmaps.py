@@ -167,7 +167,8 @@ def draw_encoding(table: Matrix, title: str, subtitle: str = "") -> Picture:
     heading = Heading(typesetter, title, (subtitle,), _ENCODING_NOTE, _LEFT + width + _RIGHT)
     left, top = MARGIN + _LEFT, MARGIN + heading.height
     curves_top = top + _TABLE_HEIGHT + 0.75
-    canvas_height = curves_top + len(_CURVES) * (_CURVE_HEIGHT + 0.1) + 0.45
+    dimensions = _curve_dimensions(d_model)
+    canvas_height = curves_top + len(dimensions) * (_CURVE_HEIGHT + 0.1) + 0.45
     canvas = Canvas(heading.width + 2 * MARGIN, canvas_height, typesetter)
     heading.draw(canvas, MARGIN, MARGIN)
     table_axes = canvas.axes(left, top, width, _TABLE_HEIGHT)
@@ -178,7 +179,7 @@ def draw_encoding(table: Matrix, title: str, subtitle: str = "") -> Picture:
     colour_bar.tick_params(length=2, color=LINE, labelsize=8, labelcolor=GRAY)
     for spine in colour_bar.spines.values():
         spine.set(color=LINE, linewidth=0.6)
-    for number, dimension in enumerate(_curve_dimensions(d_model)):
+    for number, dimension in enumerate(dimensions):
         curve_top = curves_top + number * (_CURVE_HEIGHT + 0.1)
         axes = canvas.axes(left, curve_top, width, _CURVE_HEIGHT)
         axes.axhline(0, color=LINE, linewidth=0.6)
