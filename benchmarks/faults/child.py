@@ -1,4 +1,4 @@
-"""A piece of work in a child process, which may crash, hang or be killed, without loading torch again each time."""
+"""Runs a function in a forked child process that may crash, hang or be killed, without importing torch again."""
 
 import json
 import os
@@ -14,28 +14,28 @@ from typing import Any
 
 from regard.errors import UserError
 
-BEGIN, END = "/begin", "/end"  # looked for, and not there: marks in the list of system calls
+BEGIN, END = "/begin", "/end"  # files that do not exist; looking for them marks a place in the list of system calls
 _CALL = re.compile(r"(\w+)\(")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the work ended: done, refused (a UserError), raised (anything else), killed, hung."""
+    """How the function ended: done, refused (a UserError), raised (anything else), killed or hung."""
 
     how: str
     message: str
     seconds: float
-    grown_mb: float  # the most memory that the work had, over what the process had before it
+    grown_mb: float  # peak memory above that of the process before
 
 
 def in_child(work: Callable[[], Any], *, limit_seconds: float = 20.0, strace: Sequence[str] = ()) -> Outcome:
-    """Do the work in a child, under strace if it is given options."""
+    """Run the function in a child, under strace if options are given."""
     (report_out, report_in), (go_out, go_in) = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.read(go_out, 1)
-            os.write(report_in, json.dumps(_watched(work)).encode())
+            os.write(report_in, json.dumps(_measured(work)).encode())
         finally:
             os._exit(0)
     os.close(report_in)
@@ -57,8 +57,8 @@ def in_child(work: Callable[[], Any], *, limit_seconds: float = 20.0, strace: Se
     return Outcome(how, f"signal {os.WTERMSIG(status)}", time.perf_counter() - started_at, 0.0)
 
 
-def _watched(work: Callable[[], Any]) -> dict[str, Any]:
-    Path("/proc/self/clear_refs").write_text("5")  # forget the most memory so far
+def _measured(work: Callable[[], Any]) -> dict[str, Any]:
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before_kb = _memory_kb("VmRSS")
     started_at = time.perf_counter()
     how, message = "done", ""
@@ -86,21 +86,21 @@ def _attach(child: int, options: Sequence[str]) -> "subprocess.Popen[str]":
     command = ["strace", *options, "-p", str(child)]
     tracer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert tracer.stderr is not None
-    said = tracer.stderr.readline()
-    if "attached" not in said:
+    message = tracer.stderr.readline()
+    if "attached" not in message:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        raise RuntimeError(f"strace can not attach: {said.strip()}")
+        raise RuntimeError(f"strace cannot attach: {message.strip()}")
     return tracer
 
 
 def system_calls(work: Callable[[], Any], log: Path) -> list[tuple[str, int]]:
-    """Every system call of the work, in order: its name, and how many of that name the child has made by then."""
+    """Every system call of the function, in order: its name, and how often it was called so far."""
     outcome = in_child(work, strace=("-o", str(log)))
     assert outcome.how == "done", outcome
     counts: dict[str, int] = {}
     calls, inside = [], False
-    for line in log.read_text().splitlines()[1:]:  # the first is the wait, which had begun before strace came
+    for line in log.read_text().splitlines()[1:]:  # the first is the wait that began before strace attached
         match = _CALL.match(line)
         if match is None:
             continue

@@ -1,4 +1,4 @@
-"""Row 15: thousands of damaged model directories. Each is refused in words, or loads and works."""
+"""Row 15: thousands of damaged model directories. Each is refused with a clear error, or loads and works."""
 
 import json
 import os
@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-from faults.lab import Figure, Lab, put, reseal
+from faults.harness import Figure, Harness, put, reseal
 from regard.artifact import LoadedModel, load_model
 from regard.errors import UserError
 
-HANGS_AFTER_SECONDS = 20.0
-MEMORY_BYTES = 6 * 2**30  # address space of a child: whoever wants more fails here, and not the machine
+HANG_SECONDS = 20.0
+MEMORY_BYTES = 6 * 2**30  # address space of a child
 ODD_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 7, 2**31, 2**63, 2**64, -(2**63), 10**400, 0.5, -0.0, 1e308, float("nan"),
     float("inf"), "", "relu", "F32", "\ud800", "\0", "x" * 5000, [], [[]], [-1], [2**40, 2**40], {}, {"a": 1},
@@ -29,27 +29,27 @@ ODD_VALUES: tuple[Any, ...] = (
 
 @dataclass
 class Count:
-    """What became of the cases."""
+    """Results of the cases."""
 
     n_refused: int = 0
     n_loaded: int = 0
     bad: list[str] = field(default_factory=list)
 
 
-def fuzzed_models(lab: Lab) -> Figure:
-    """10,000 cases of each of three files; a case is a function of its number, so that it can be had again."""
-    n_cases = lab.times(10_000, 300)
-    model = lab.save_model(lab.fresh())
+def fuzzed_models(harness: Harness) -> Figure:
+    """10,000 cases for each of three files; a case depends only on its number, so it can be repeated."""
+    n_cases = harness.times(10_000, 300)
+    model = harness.save_model(harness.fresh())
     load_and_use(model)
     counts = {name: _fuzz(model, name, n_cases) for name in MUTATIONS}
-    told = ", ".join(f"{name} {one.n_refused:,} + {one.n_loaded:,}" for name, one in counts.items())
-    bad = [f"{name} {one}" for name, count in counts.items() for one in count.bad]
-    text = f"{len(bad)} crashes, hangs or tracebacks in {len(counts)} × {n_cases:,} (refused + loaded: {told})"
-    return Figure(text + (f"; as {bad[0][:300]}" if bad else ""), not bad)
+    totals = ", ".join(f"{name} {count.n_refused:,} + {count.n_loaded:,}" for name, count in counts.items())
+    bad = [f"{name} {case}" for name, count in counts.items() for case in count.bad]
+    text = f"{len(bad)} crashes, hangs or tracebacks in {len(counts)} × {n_cases:,} (refused + loaded: {totals})"
+    return Figure(text + (f"; e.g. {bad[0][:300]}" if bad else ""), not bad)
 
 
 def load_and_use(directory: Path) -> None:
-    """Load a model and let it say something: a clean load is one that works."""
+    """Load a model and use it, to see that it works."""
     loaded: LoadedModel = load_model(directory)
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
     ids = [*source.encode("3 1 4 1 5 é ▁ 漢"), source.eos_id]
@@ -61,7 +61,7 @@ def load_and_use(directory: Path) -> None:
 
 
 def _fuzz(model: Path, name: str, n_cases: int) -> Count:
-    """All cases of one file, in children; a child that dies or hangs is replaced, and goes on after that case."""
+    """All cases of one file, in a child process; after a crash or a hang, a new child continues with the next case."""
     original, count, first = (model / name).read_bytes(), Count(), 0
     while first < n_cases:
         reader, writer = os.pipe()
@@ -86,33 +86,33 @@ def _fuzz(model: Path, name: str, n_cases: int) -> Count:
 
 
 def _listen(reader: int, first: int, count: Count) -> int:
-    """Count a child's answers until it ends or is silent for too long; gives the next case."""
-    with os.fdopen(os.dup(reader), "rb", buffering=0) as answers:
+    """Count a child's results until it ends or sends nothing for too long; returns the next case."""
+    with os.fdopen(os.dup(reader), "rb", buffering=0) as results:
         pending = b""
-        while select.select([answers], [], [], HANGS_AFTER_SECONDS)[0] and (data := answers.read(65_536)):
+        while select.select([results], [], [], HANG_SECONDS)[0] and (data := results.read(65_536)):
             *lines, pending = (pending + data).split(b"\n")
             for line in lines:
-                answer = line.decode()
-                count.n_refused += answer == "refused"
-                count.n_loaded += answer == "loaded"
-                if answer not in ("refused", "loaded"):
-                    count.bad.append(f"case {first}: {answer}")
+                result = line.decode()
+                count.n_refused += result == "refused"
+                count.n_loaded += result == "loaded"
+                if result not in ("refused", "loaded"):
+                    count.bad.append(f"case {first}: {result}")
                 first += 1
     return first
 
 
 def _all_cases(model: Path, name: str, original: bytes, cases: range, writer: int) -> None:
-    """A child's work: one line an answer."""
+    """Run in a child: write one line per case."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # SentencePiece's own remarks
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # hides SentencePiece's messages
     for case in cases:
         put(model / name, MUTATIONS[name](original, random.Random(f"{name} {case}")))
         reseal(model)
-        os.write(writer, (_answer(model) + "\n").encode("utf-8", "backslashreplace"))
+        os.write(writer, (_result(model) + "\n").encode("utf-8", "backslashreplace"))
 
 
-def _answer(model: Path) -> str:
+def _result(model: Path) -> str:
     try:
         load_and_use(model)
     except UserError as error:
@@ -123,7 +123,7 @@ def _answer(model: Path) -> str:
 
 
 def _mutated_config(data: bytes, rng: random.Random) -> bytes:
-    """Mostly a JSON object that is nearly right; now and then other bytes."""
+    """Usually a JSON object with one to three changes; sometimes arbitrary bytes."""
     if rng.random() < 0.3:
         return _mutated_bytes(data, rng)
     described = json.loads(data)
@@ -133,7 +133,7 @@ def _mutated_config(data: bytes, rng: random.Random) -> bytes:
 
 
 def _mutated_weights(data: bytes, rng: random.Random) -> bytes:
-    """The index of names and shapes; its length; where the tensors lie."""
+    """Change the header (names, shapes, offsets), its length, or cut off the tensors."""
     size = struct.unpack("<Q", data[:8])[0]
     raw, values = data[8 : 8 + size], data[8 + size :]
     if rng.random() < 0.3:
@@ -151,7 +151,7 @@ def _mutated_weights(data: bytes, rng: random.Random) -> bytes:
 
 
 def _mutate_json(value: dict[str, Any], rng: random.Random) -> None:
-    """Change one thing, somewhere inside."""
+    """Change one value at a random place."""
     place: Any = value
     while True:
         keys = list(place) if isinstance(place, dict) else range(len(place))
@@ -170,11 +170,11 @@ def _mutate_json(value: dict[str, Any], rng: random.Random) -> None:
         case 2 if isinstance(place[key], int):
             place[key] += rng.choice((-1, 1, 8, 2**20))
         case _:
-            place[key] = deepcopy(rng.choice(ODD_VALUES))  # a case depends on its number alone
+            place[key] = deepcopy(rng.choice(ODD_VALUES))  # a case depends only on its number
 
 
 def _mutated_bytes(data: bytes, rng: random.Random) -> bytes:
-    """A few bits flipped, bytes put, taken out, doubled, moved, or the end cut off."""
+    """Flip bits; replace, insert, delete or repeat bytes; cut off the end."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 4, 16))):
         start = rng.randrange(len(out) + 1)

@@ -1,4 +1,4 @@
-"""Rows 3, 4 and 6: what a save leaves behind when it is killed, when the disk fails it, and when it is damaged."""
+"""Rows 3, 4 and 6: a save that is killed, a disk that fails, and a damaged checkpoint."""
 
 import random
 import shutil
@@ -11,7 +11,18 @@ import torch
 from torch import Tensor
 
 from faults.child import Outcome, in_child, system_calls
-from faults.lab import CONFIG, Figure, Lab, NotAllowed, fill_disk, last_step, put, small_disk, wait_for_step, weights_of
+from faults.harness import (
+    CONFIG,
+    Figure,
+    Harness,
+    NotAllowed,
+    fill_disk,
+    last_step,
+    put,
+    small_disk,
+    wait_for_step,
+    weights_of,
+)
 from regard.artifact import load_model
 from regard.durable import remove_leftovers
 from regard.errors import UserError
@@ -24,70 +35,72 @@ PAGE = 4096
 Tensors = dict[str, dict[str, Tensor]]
 
 
-def killed_at_every_call_of_a_save(lab: Lab) -> Figure:
-    """Row 3."""
-    n_points, bad, not_met = 0, [], []
-    found = {"old": 0, "new": 0}
-    for scene in _scenes(lab):
+def killed_at_every_system_call(harness: Harness) -> Figure:
+    """Row 3: kill a save at each of its system calls; the old or the new state must load."""
+    n_points, bad, not_killed = 0, [], []
+    counts = {"old": 0, "new": 0}
+    for scene in _scenes(harness):
         scene.prepare()
-        calls = system_calls(scene.save, lab.folder / "strace.log")
-        for name, number in calls[:: lab.times(1, 20)]:
+        calls = system_calls(scene.save, harness.folder / "strace.log")
+        for name, number in calls[:: harness.times(1, 20)]:
             n_points += 1
             outcome, state = _killed_save(scene, name, number)
-            if state in found:
-                found[state] += 1
+            if state in counts:
+                counts[state] += 1
             else:
                 bad.append(f"{name} {number}: {state}")
             if outcome.how != "killed":
-                not_met.append(f"{name} {number}: {outcome.how} {outcome.message}")
-    text = f"{n_points - len(bad)}/{n_points} points ({found['old']} old, {found['new']} new)"
-    text += f"; {len(not_met)} not met, as {not_met[0]}" if not_met else ""
-    return Figure("; ".join([text, *bad[:3]]), not bad and len(not_met) <= n_points // 100)
+                not_killed.append(f"{name} {number}: {outcome.how} {outcome.message}")
+    text = f"{n_points - len(bad)}/{n_points} points ({counts['old']} old, {counts['new']} new)"
+    text += f"; {len(not_killed)} not killed, e.g. {not_killed[0]}" if not_killed else ""
+    return Figure("; ".join([text, *bad[:3]]), not bad and len(not_killed) <= n_points // 100)
 
 
 def _killed_save(scene: "Scene", name: str, number: int) -> tuple[Outcome, str]:
-    """Kill a save at a call. Memory is asked for now and then, so that a call may not come a second time: try again."""
+    """Kill a save at a call. The calls for memory vary between runs, so the call may not occur: try again then."""
     for _ in range(3):
         scene.prepare()
         inject = ("-e", f"trace={name}", "-e", f"inject={name}:signal=KILL:when={number}")
         outcome = in_child(scene.save, strace=inject)
-        state = scene.found()
+        state = scene.state()
         if outcome.how == "killed" or state not in ("old", "new"):
             break
     return outcome, state
 
 
-def the_disk_fails_a_save(lab: Lab) -> Figure:
-    """Row 4."""
-    flushes = [_failed_flush(scene, number) for scene in _scenes(lab) for number in _flushes(scene, lab)]
+def disk_fails_during_save(harness: Harness) -> Figure:
+    """Row 4: fsync fails, or the disk is full."""
+    flushes = [_failed_flush(scene, number) for scene in _scenes(harness) for number in _flushes(scene, harness)]
     text = f"EIO {sum(flushes)}/{len(flushes)}"
     try:
-        sizes = [_full_disk(lab, extra) for extra in range(0, _pages_of_a_save(lab), lab.times(1, 10))]
-        whole_run = _full_disk_while_training(lab)
+        sizes = [_full_disk(harness, extra) for extra in range(0, _pages_of_a_save(harness), harness.times(1, 10))]
+        whole_run = _full_disk_while_training(harness)
     except NotAllowed as error:
         return Figure(f"{text}; full disk not run: {error}", all(flushes))
     text += f", full disk {sum(sizes)}/{len(sizes)} sizes, in a training {whole_run:d}/1"
     return Figure(text, all(flushes) and all(sizes) and whole_run)
 
 
-def a_damaged_checkpoint(lab: Lab) -> Figure:
-    """Row 6."""
-    directory = lab.fresh()
+def damaged_checkpoint(harness: Harness) -> Figure:
+    """Row 6: a damaged checkpoint is detected, and the one before it is used."""
+    directory = harness.fresh()
     keep = Checkpoints(directory, keep_last=2, keep_best=0)
     good, target = (keep.save(step, tensors_of(step), RUN) for step in (10, 20))
-    damages = list(_damages(target, lab))
-    n_found = 0
+    damages = list(_damages(target, harness))
+    n_detected = 0
     for path, data in damages:
         before = path.read_bytes() if path.exists() else None
         _restore(path, data)
-        found, skipped = Checkpoints(directory, keep_last=2, keep_best=0).resume(RUN)
-        n_found += found is not None and found.path == good and [one.name for one in skipped] == [target.name]
+        checkpoint, skipped = Checkpoints(directory, keep_last=2, keep_best=0).resume(RUN)
+        n_detected += (
+            checkpoint is not None and checkpoint.path == good and [skip.name for skip in skipped] == [target.name]
+        )
         _restore(path, before)
-    found, skipped = Checkpoints(directory, keep_last=2, keep_best=0).resume(RUN)
-    assert found is not None and found.path == target, "the harness has mended what it broke"
-    in_a_run = _resumed_over_damage(lab)
-    text = f"{n_found}/{len(damages)} detected; in a training {in_a_run:d}/1"
-    return Figure(text, n_found == len(damages) and in_a_run)
+    checkpoint, skipped = Checkpoints(directory, keep_last=2, keep_best=0).resume(RUN)
+    assert checkpoint is not None and checkpoint.path == target, "the original was not restored"
+    in_a_run = _resumed_over_damage(harness)
+    text = f"{n_detected}/{len(damages)} detected; in a training {in_a_run:d}/1"
+    return Figure(text, n_detected == len(damages) and in_a_run)
 
 
 @dataclass(frozen=True)
@@ -95,97 +108,96 @@ class Scene:
     """A save over an older state."""
 
     directory: Path
-    prepare: Callable[[], None]  # the old state, and nothing else
+    prepare: Callable[[], None]  # writes the old state, and nothing else
     save: Callable[[], None]
-    found: Callable[[], str]  # "old", "new", or what is wrong
+    state: Callable[[], str]  # "old", "new", or what is wrong
 
 
 def tensors_of(seed: int) -> Tensors:
-    """A small model's weights, and as many numbers for its optimiser."""
+    """The weights of a small model, and an optimiser state of the same size."""
     torch.manual_seed(seed)
     weights = {name: tensor.clone() for name, tensor in named_weights(Transformer(CONFIG, 280, 280)).items()}
     return {"model": weights, "optimizer": {f"exp_avg/{name}": tensor * 2 for name, tensor in weights.items()}}
 
 
-def _scenes(lab: Lab) -> list[Scene]:
-    """A new step (the old one is rotated away), the same step again, and the product."""
-    return [_checkpoint_scene(lab, 20), _checkpoint_scene(lab, 10), _model_scene(lab)]
+def _scenes(harness: Harness) -> list[Scene]:
+    """A new step (the old one is removed), the same step again, and the final model."""
+    return [_checkpoint_scene(harness, 20), _checkpoint_scene(harness, 10), _model_scene(harness)]
 
 
-def _checkpoint_scene(lab: Lab, step: int) -> Scene:
-    directory, old, new = lab.fresh(), tensors_of(1), tensors_of(2)
+def _checkpoint_scene(harness: Harness, step: int) -> Scene:
+    directory, old, new = harness.fresh(), tensors_of(1), tensors_of(2)
 
-    def keeper() -> Checkpoints:
+    def checkpoints() -> Checkpoints:
         return Checkpoints(directory, keep_last=1, keep_best=0)
 
     def prepare() -> None:
         shutil.rmtree(directory, ignore_errors=True)
-        keeper().save(10, old, RUN)
+        checkpoints().save(10, old, RUN)
 
     def save() -> None:
-        keep = keeper()
+        keep = checkpoints()
         keep.resume(RUN)
         keep.save(step, new, RUN)
 
-    def found() -> str:
+    def state() -> str:
         try:
-            checkpoint, skipped = keeper().resume(RUN)
+            checkpoint, skipped = checkpoints().resume(RUN)
         except UserError as error:
             return str(error)
         if checkpoint is None or skipped:
             return f"skipped {skipped}"
         if any(not entry.name.startswith("step-") for entry in directory.iterdir()):
-            return "debris"
+            return "leftovers"
         read = {stem: checkpoint.tensors(stem) for stem in old}
         return "old" if _equal(read, old) else "new" if _equal(read, new) else "neither"
 
-    return Scene(directory, prepare, save, found)
+    return Scene(directory, prepare, save, state)
 
 
-def _model_scene(lab: Lab) -> Scene:
-    directory = lab.fresh()
+def _model_scene(harness: Harness) -> Scene:
+    directory = harness.fresh()
     model = directory / "model"
-    kept = {name: lab.save_model(lab.fresh(), seed=seed) for name, seed in (("old", 1), ("new", 2))}
+    kept = {name: harness.save_model(harness.fresh(), seed=seed) for name, seed in (("old", 1), ("new", 2))}
     weights = {name: named_weights(load_model(path).model) for name, path in kept.items()}
 
     def prepare() -> None:
         shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(kept["old"], model)
 
-    def found() -> str:
+    def state() -> str:
         remove_leftovers(directory)
         try:
             read = named_weights(load_model(model).model)
         except UserError as error:
             return str(error)
         if [entry.name for entry in directory.iterdir()] != ["model"]:
-            return "debris"
-        return next((name for name, one in weights.items() if _equal({"": read}, {"": one})), "neither")
+            return "leftovers"
+        return next((name for name, saved in weights.items() if _equal({"": read}, {"": saved})), "neither")
 
-    return Scene(directory, prepare, partial(lab.save_model, model, seed=2), found)
+    return Scene(directory, prepare, partial(harness.save_model, model, seed=2), state)
 
 
-def _equal(one: Tensors, other: Tensors) -> bool:
-    return one.keys() == other.keys() and all(
-        one[stem].keys() == other[stem].keys()
-        and all(torch.equal(one[stem][name], other[stem][name]) for name in one[stem])
-        for stem in one
+def _equal(a: Tensors, b: Tensors) -> bool:
+    return a.keys() == b.keys() and all(
+        a[stem].keys() == b[stem].keys() and all(torch.equal(a[stem][name], b[stem][name]) for name in a[stem])
+        for stem in a
     )
 
 
-def _flushes(scene: Scene, lab: Lab) -> list[int]:
+def _flushes(scene: Scene, harness: Harness) -> list[int]:
     scene.prepare()
-    return [number for name, number in system_calls(scene.save, lab.folder / "strace.log") if name == "fsync"]
+    return [number for name, number in system_calls(scene.save, harness.folder / "strace.log") if name == "fsync"]
 
 
 def _failed_flush(scene: Scene, number: int) -> bool:
-    """Whether a save whose n-th fsync fails says so, and leaves what was there before and nothing else."""
+    """Whether a save whose n-th fsync fails reports it, and leaves the previous state and nothing else."""
     scene.prepare()
     outcome = in_child(scene.save, strace=("-e", "trace=fsync", "-e", f"inject=fsync:error=EIO:when={number}"))
-    return _said(outcome, "input/output error") and _clean(scene.directory) and scene.found() in ("old", "new")
+    return _reported(outcome, "input/output error") and _clean(scene.directory) and scene.state() in ("old", "new")
 
 
-def _said(outcome: Outcome, words: str) -> bool:
+def _reported(outcome: Outcome, words: str) -> bool:
     return outcome.how == "refused" and "could not" in outcome.message and words in outcome.message
 
 
@@ -193,49 +205,49 @@ def _clean(directory: Path) -> bool:
     return not any(entry.name.startswith(".") for entry in directory.iterdir())
 
 
-def _pages_of_a_save(lab: Lab) -> int:
-    path = Checkpoints(lab.fresh(), keep_last=1, keep_best=0).save(10, tensors_of(1), RUN)
+def _pages_of_a_save(harness: Harness) -> int:
+    path = Checkpoints(harness.fresh(), keep_last=1, keep_best=0).save(10, tensors_of(1), RUN)
     return sum(-(-file.stat().st_size // PAGE) for file in path.iterdir())
 
 
-def _full_disk(lab: Lab, extra_pages: int) -> bool:
-    """A save on a disk with so many pages left: none of these is enough."""
-    with small_disk(lab.fresh(), 4 * 1024 * 1024) as disk:
+def _full_disk(harness: Harness, extra_pages: int) -> bool:
+    """A save on a disk with too few free pages."""
+    with small_disk(harness.fresh(), 4 * 1024 * 1024) as disk:
         keep = Checkpoints(disk / "run", keep_last=2, keep_best=0)
         keep.save(10, tensors_of(1), RUN)
         fill_disk(disk, extra_pages * PAGE)
         outcome = in_child(lambda: keep.save(20, tensors_of(2), RUN))
-        found, skipped = Checkpoints(disk / "run", keep_last=2, keep_best=0).resume(RUN)
-        is_old = found is not None and found.step == 10 and _equal({"model": found.tensors("model")},
+        checkpoint, skipped = Checkpoints(disk / "run", keep_last=2, keep_best=0).resume(RUN)
+        is_old = checkpoint is not None and checkpoint.step == 10 and _equal({"model": checkpoint.tensors("model")},
                                                                    {"model": tensors_of(1)["model"]})  # fmt: skip
-        return _said(outcome, "no space left on device") and is_old and not skipped and _clean(disk / "run")
+        return _reported(outcome, "no space left on device") and is_old and not skipped and _clean(disk / "run")
 
 
-def _full_disk_while_training(lab: Lab) -> bool:
-    """Something else fills the disk in the middle of a training; with room again, it ends with the same weights."""
-    with small_disk(lab.fresh(), 16 * 1024 * 1024) as disk:
+def _full_disk_while_training(harness: Harness) -> bool:
+    """The disk fills up during a training; with space again, it ends with the same weights."""
+    with small_disk(harness.fresh(), 16 * 1024 * 1024) as disk:
         run = disk / "run"
-        process = lab.start(run, "training.accumulate=1")
+        process = harness.start(run, "training.accumulate=1")
         wait_for_step(run, process, 15)
         filler = fill_disk(disk)
         code = process.wait(60)
         stopped_at = last_step(run)
         whole = _clean(run / "checkpoints")
         filler.unlink()
-        again = lab.train(run)
-        same = weights_of(run) == weights_of(lab.reference)
+        again = harness.train(run)
+        same = weights_of(run) == weights_of(harness.reference)
         return code == 2 and 15 <= stopped_at < 60 and whole and again.returncode == 0 and same
 
 
-def _damages(target: Path, lab: Lab) -> list[tuple[Path, bytes | None]]:
-    """What each file becomes: cut, with a bit flipped, missing, or there although it should not be."""
+def _damages(target: Path, harness: Harness) -> list[tuple[Path, bytes | None]]:
+    """New contents of files: cut, with a bit flipped, missing, or unexpected."""
     rng = random.Random(1)
     files = sorted(target.iterdir())
     damages: list[tuple[Path, bytes | None]] = []
-    for number in range(lab.times(50, 12)):
+    for number in range(harness.times(50, 12)):
         data = files[number % len(files)].read_bytes()
         damages.append((files[number % len(files)], data[: rng.randrange(len(data))]))
-    for number in range(lab.times(1000, 40)):
+    for number in range(harness.times(1000, 40)):
         data = bytearray(files[number % len(files)].read_bytes())
         place = rng.randrange(8 * len(data))
         data[place // 8] ^= 1 << place % 8
@@ -251,14 +263,18 @@ def _restore(path: Path, data: bytes | None) -> None:
         put(path, data)
 
 
-def _resumed_over_damage(lab: Lab) -> bool:
-    """On the command line: the damaged one is named, the one before it resumed, the end the same."""
-    run = lab.fresh()
-    lab.killed(run, 25)
+def _resumed_over_damage(harness: Harness) -> bool:
+    """On the command line: names the damaged checkpoint, resumes from the one before, ends with the same weights."""
+    run = harness.fresh()
+    harness.killed(run, 25)
     weights = run / "checkpoints" / "step-00000020" / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[len(data) // 2] ^= 1
     put(weights, bytes(data))
-    done = lab.train(run)
-    told = "skipped step-00000020" in done.stderr and "is damaged" in done.stderr and "after step 10" in done.stderr
-    return done.returncode == 0 and told and weights_of(run) == weights_of(lab.reference)
+    process = harness.train(run)
+    reported = (
+        "skipped step-00000020" in process.stderr
+        and "is damaged" in process.stderr
+        and "after step 10" in process.stderr
+    )
+    return process.returncode == 0 and reported and weights_of(run) == weights_of(harness.reference)

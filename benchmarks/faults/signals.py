@@ -1,4 +1,4 @@
-"""Row 7: asked to stop, once and twice."""
+"""Row 7: one and two stop signals."""
 
 import os
 import random
@@ -6,10 +6,10 @@ import signal
 import time
 from dataclasses import dataclass
 
-from faults.lab import STEPS, Figure, Lab, last_step, wait_for_step, weights_of
+from faults.harness import STEPS, Figure, Harness, last_step, wait_for_step, weights_of
 from regard.training import Checkpoints
 
-# a few steps of about two seconds, nearly all of them in one call of torch's
+# a few steps of about two seconds, most of it in one call of torch
 SLOW = (
     "model.d_model=128",
     "model.d_ff=1024",
@@ -19,39 +19,41 @@ SLOW = (
     "training.steps=5",
     "training.save_every=2",
 )
-AT_ONCE_SECONDS = 0.5
+MAX_STOP_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Case:
-    """Signals to a training that has taken some steps."""
+    """A signal, sent once or twice to a running training."""
 
     number: signal.Signals
     times: int
 
 
-def asked_to_stop(lab: Lab) -> Figure:
-    """SIGTERM, Ctrl-C, Ctrl-C twice; then on to the end, which is that of a run that nobody stopped."""
+def stop_signals(harness: Harness) -> Figure:
+    """SIGTERM or Ctrl-C, once or twice; then resumed to the end, with the weights of an uninterrupted run."""
     kinds = (Case(signal.SIGTERM, 1), Case(signal.SIGINT, 1), Case(signal.SIGINT, 2), Case(signal.SIGTERM, 2))
-    n_runs, rng = lab.times(20, 4), random.Random(1)
-    slow_reference = lab.fresh()
-    assert lab.train(slow_reference, *SLOW).returncode == 0
+    n_runs, rng = harness.times(20, 4), random.Random(1)
+    slow_reference = harness.fresh()
+    assert harness.train(slow_reference, *SLOW).returncode == 0
     failed, slowest_seconds = [], 0.0
     for index in range(n_runs):
         case = kinds[index % len(kinds)]
         if case.times == 1:
-            held = _stopped_once(lab, case, rng)
+            conditions = _stopped_once(harness, case, rng)
         else:
-            held, seconds = _stopped_twice(lab, case, rng, weights_of(slow_reference))
+            conditions, seconds = _stopped_twice(harness, case, rng, weights_of(slow_reference))
             slowest_seconds = max(slowest_seconds, seconds)
-        failed += [f"{case.number.name} × {case.times}: not {what}" for what, true in held.items() if not true][:1]
-    text = f"{n_runs - len(failed)}/{n_runs}; the second signal ended it in ≤ {slowest_seconds:.2f} s"
+        failed += [
+            f"{case.number.name} × {case.times}: not {what}" for what, is_true in conditions.items() if not is_true
+        ][:1]
+    text = f"{n_runs - len(failed)}/{n_runs}; after the second signal it ended in ≤ {slowest_seconds:.2f} s"
     return Figure("; ".join([text, *failed]), not failed)
 
 
-def _stopped_once(lab: Lab, case: Case, rng: random.Random) -> dict[str, bool]:
-    run = lab.fresh()
-    process = lab.start(run)
+def _stopped_once(harness: Harness, case: Case, rng: random.Random) -> dict[str, bool]:
+    run = harness.fresh()
+    process = harness.start(run)
     wait_for_step(run, process, rng.randint(1, STEPS - 10))
     os.killpg(process.pid, case.number)
     reached = last_step(run)
@@ -60,14 +62,16 @@ def _stopped_once(lab: Lab, case: Case, rng: random.Random) -> dict[str, bool]:
     return {
         f"exit code {128 + case.number} but {code}": code == 128 + case.number,
         f"saved ({saved}) within a step of {reached}": saved == last_step(run) <= reached + 1,
-        "alone": not _group_lives(process.pid),
-        "the same end": lab.train(run).returncode == 0 and weights_of(run) == weights_of(lab.reference),
+        "without orphans": not _group_is_alive(process.pid),
+        "the same weights": harness.train(run).returncode == 0 and weights_of(run) == weights_of(harness.reference),
     }
 
 
-def _stopped_twice(lab: Lab, case: Case, rng: random.Random, expected: dict[str, str]) -> tuple[dict[str, bool], float]:
-    run = lab.fresh()
-    process = lab.start(run, *SLOW)
+def _stopped_twice(
+    harness: Harness, case: Case, rng: random.Random, expected: dict[str, str]
+) -> tuple[dict[str, bool], float]:
+    run = harness.fresh()
+    process = harness.start(run, *SLOW)
     wait_for_step(run, process, rng.randint(1, 3))
     time.sleep(rng.uniform(0.1, 0.5))
     os.killpg(process.pid, case.number)
@@ -76,17 +80,17 @@ def _stopped_twice(lab: Lab, case: Case, rng: random.Random, expected: dict[str,
     os.killpg(process.pid, case.number)
     code = process.wait(60)
     seconds = time.perf_counter() - sent_at
-    held = {
-        # killed in the moment between its own handler and its end: a shell says 143 of that, too
+    conditions = {
+        # it may die between its handler and its exit; a shell reports that as 143 too
         f"exit code {128 + case.number} but {code}": code in (128 + case.number, -case.number),
-        f"at once but in {seconds:.2f} s": seconds < AT_ONCE_SECONDS,
-        "alone": not _group_lives(process.pid),
-        "the same end": lab.train(run, *SLOW).returncode == 0 and weights_of(run) == expected,
+        f"at once but in {seconds:.2f} s": seconds < MAX_STOP_SECONDS,
+        "without orphans": not _group_is_alive(process.pid),
+        "the same weights": harness.train(run, *SLOW).returncode == 0 and weights_of(run) == expected,
     }
-    return held, seconds
+    return conditions, seconds
 
 
-def _group_lives(group: int) -> bool:
+def _group_is_alive(group: int) -> bool:
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Rows 12, 13 and 14: model directories that someone made in order to run code, read elsewhere, or take the memory."""
+"""Rows 12, 13 and 14: model directories made to run code, read other files, or exhaust memory."""
 
 import io
 import json
@@ -15,17 +15,17 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from faults.child import Outcome, in_child
-from faults.lab import Figure, Lab, put, reseal
+from faults.harness import Figure, Harness, put, reseal
 from faults.saves import RUN, tensors_of
 from regard.artifact import load_model
 from regard.models import Transformer, TransformerConfig, named_weights
 from regard.run import read_recipe
 from regard.training import Checkpoints
 
-WITHIN_SECONDS = 1.0
-WITHIN_MB = 256.0  # 2,000 layers, the most that a configuration may say, take 200 even without weights
+MAX_SECONDS = 1.0
+MAX_MB = 256.0  # 2,000 layers, the most that a configuration allows, take 200 even without weights
 MB = 1024 * 1024
-# about 36 MB of weights, so that taking their memory twice can not be missed
+# about 36 MB of weights, so that holding them twice is noticed
 LARGE = TransformerConfig(n_encoder_layers=4, n_decoder_layers=4, d_model=256, d_ff=2048, n_heads=4)
 
 EVIL_NAMES = (
@@ -46,83 +46,83 @@ class Evil:
         return os.mkdir, (str(self.marker),)
 
 
-def pickles_under_every_name(lab: Lab) -> Figure:
-    """Row 12."""
-    marker = lab.folder / "executed"
+def pickles_under_every_name(harness: Harness) -> Figure:
+    """Row 12: a pickle that runs code, under each file name."""
+    marker = harness.folder / "executed"
     payloads = _payloads(marker)
-    load_model(lab.save_model(lab.fresh()))  # once here, so that no child has to import anything
+    load_model(harness.save_model(harness.fresh()))  # so that the children need not import anything
     pickle.loads(payloads[0])
-    assert marker.is_dir(), "the payload is a real one"
+    assert marker.is_dir(), "the payload does not work"
     marker.rmdir()
     n_tried = n_executed = 0
     bad = []
     for payload in payloads:
-        for place in _places_for_pickles(lab, payload):
+        for place in _places_for_pickles(harness, payload):
             outcome = in_child(place)
             n_tried += 1
             n_executed += marker.exists()
             if outcome.how not in ("refused", "done"):
                 bad.append(outcome.message)
             shutil.rmtree(marker, ignore_errors=True)
-    return Figure(f"{n_executed} executions in {n_tried} loads" + _told(bad), n_executed == 0 and not bad)
+    return Figure(f"{n_executed} executions in {n_tried} loads" + _failures(bad), n_executed == 0 and not bad)
 
 
-def paths_and_special_files(lab: Lab) -> Figure:
-    """Row 13."""
+def paths_and_special_files(harness: Harness) -> Figure:
+    """Row 13: paths outside the directory, links, FIFOs, sockets and devices."""
     n_ok, slowest_seconds, bad = 0, 0.0, []
-    cases = [*_evil_names(), *_special_files(lab)]
+    cases = [*_evil_names(), *_special_files(harness)]
     for name, change in cases:
-        outcome = _load_changed(lab, change, sealed=False)
+        outcome = _load_changed(harness, change, sealed=False)
         slowest_seconds = max(slowest_seconds, outcome.seconds)
-        held = outcome.how == "refused" and outcome.seconds < WITHIN_SECONDS
-        n_ok += held
-        if not held:
+        was_refused = outcome.how == "refused" and outcome.seconds < MAX_SECONDS
+        n_ok += was_refused
+        if not was_refused:
             bad.append(f"{name}: {outcome.how} {outcome.message}")
-    text = f"{n_ok}/{len(cases)} refused, slowest {slowest_seconds:.2f} s" + _told(bad)
+    text = f"{n_ok}/{len(cases)} refused, slowest {slowest_seconds:.2f} s" + _failures(bad)
     return Figure(text, n_ok == len(cases))
 
 
-def models_that_want_memory(lab: Lab) -> Figure:
-    """Row 14: the most memory that a refusal takes, over the size of what was read."""
+def models_that_need_too_much_memory(harness: Harness) -> Figure:
+    """Row 14: peak memory until the refusal, above the size of the files."""
     over: dict[str, float] = {}
     bad = []
-    base = lab.save_model(lab.fresh(), LARGE)
-    load_model(base)  # what torch and Python load once is in every child's memory from the start
+    base = harness.save_model(harness.fresh(), LARGE)
+    load_model(base)  # so that the memory of imports is not counted in the children
     for change, words in [*_huge_models(), *_wrong_weights()]:
-        directory = _copy(lab, base)
+        directory = _copy(harness, base)
         change(directory)
         reseal(directory)
         size_mb = sum(file.stat().st_size for file in directory.iterdir()) / MB
         outcome = in_child(lambda directory=directory: load_model(directory), limit_seconds=60)
         over[words] = max(0.0, outcome.grown_mb - size_mb)
-        if outcome.how != "refused" or over[words] > WITHIN_MB:
+        if outcome.how != "refused" or over[words] > MAX_MB:
             bad.append(f"{words}: {outcome.how}, {over[words]:.0f} MB over {size_mb:.0f}, {outcome.message}")
         shutil.rmtree(directory)
     (most, second) = sorted(over, key=over.__getitem__)[:-3:-1]
     text = f"{len(over) - len(bad)}/{len(over)} refused, {over[most]:.0f} MB over the file's size ({most}), "
-    return Figure(f"{text}else at most {over[second]:.0f}{_told(bad)}", not bad)
+    return Figure(f"{text}the others at most {over[second]:.0f}{_failures(bad)}", not bad)
 
 
-def _told(bad: list[str]) -> str:
-    return f"; {len(bad)} BAD, as {bad[0][:300]}" if bad else ""
+def _failures(bad: list[str]) -> str:
+    return f"; {len(bad)} BAD, e.g. {bad[0][:300]}" if bad else ""
 
 
-def _copy(lab: Lab, base: Path) -> Path:
-    return Path(shutil.copytree(base, lab.fresh()))
+def _copy(harness: Harness, base: Path) -> Path:
+    return Path(shutil.copytree(base, harness.fresh()))
 
 
-def _load_changed(lab: Lab, change: Change, *, sealed: bool = True) -> Outcome:
-    directory = lab.save_model(lab.fresh())
+def _load_changed(harness: Harness, change: Change, *, sealed: bool = True) -> Outcome:
+    directory = harness.save_model(harness.fresh())
     change(directory)
     if sealed:
         reseal(directory)
-    outcome = in_child(lambda: load_model(directory), limit_seconds=10 * WITHIN_SECONDS)
+    outcome = in_child(lambda: load_model(directory), limit_seconds=10 * MAX_SECONDS)
     shutil.rmtree(directory)
     return outcome
 
 
 def _payloads(marker: Path) -> list[bytes]:
-    """Plain pickles, and the two containers in which torch keeps them."""
+    """Plain pickles, and torch's two file formats that contain pickles."""
     plain = [pickle.dumps(Evil(marker), protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
     torches = []
     for zipped in (True, False):
@@ -132,39 +132,39 @@ def _payloads(marker: Path) -> list[bytes]:
     return plain + torches
 
 
-def _places_for_pickles(lab: Lab, payload: bytes) -> Iterator[Callable[[], Any]]:
-    """Everything that reads files of a stranger, with the payload under each name in turn."""
-    model = lab.save_model(lab.fresh())
+def _places_for_pickles(harness: Harness, payload: bytes) -> Iterator[Callable[[], Any]]:
+    """Every function that reads untrusted files, with the payload under each file name."""
+    model = harness.save_model(harness.fresh())
     others = ["source.model", "target.model", "pytorch_model.bin", "model.pt", "optimizer.pt", "ctranslate2/model.bin"]
     for name in [*sorted(file.name for file in model.iterdir()), *others]:
-        directory = _copy(lab, model)
+        directory = _copy(harness, model)
         (directory / name).parent.mkdir(exist_ok=True)
         put(directory / name, payload)
         if name != "manifest.json":
             reseal(directory)
         yield lambda directory=directory: load_model(directory)
-    kept = lab.fresh()
+    kept = harness.fresh()
     step = Checkpoints(kept, keep_last=1, keep_best=0).save(10, tensors_of(1), RUN)
     for name in sorted(file.name for file in step.iterdir()):
-        run = _copy(lab, kept)
+        run = _copy(harness, kept)
         put(run / step.name / name, payload)
         if name != "manifest.json":
             reseal(run / step.name)
         yield lambda run=run: _read_checkpoint(run)
-    recipe = lab.fresh()
+    recipe = harness.fresh()
     recipe.write_bytes(payload)
     yield lambda: read_recipe(recipe)
 
 
 def _read_checkpoint(run: Path) -> None:
-    found, _ = Checkpoints(run, keep_last=1, keep_best=0).resume(RUN)
-    assert found is not None
+    checkpoint, _ = Checkpoints(run, keep_last=1, keep_best=0).resume(RUN)
+    assert checkpoint is not None
     for stem in ("model", "optimizer"):
-        found.tensors(stem)
+        checkpoint.tensors(stem)
 
 
 def _evil_names() -> Iterator[tuple[str, Change]]:
-    """Names in the manifest that lead elsewhere; the file is there, and its record right."""
+    """Names in the manifest that lead outside the directory, with a correct entry."""
     for name in EVIL_NAMES:
 
         def change(directory: Path, name: str = name) -> None:
@@ -175,12 +175,12 @@ def _evil_names() -> Iterator[tuple[str, Change]]:
         yield f"manifest names {name!r}", change
 
 
-def _special_files(lab: Lab) -> Iterator[tuple[str, Change]]:
-    """Every file in turn is a link (to a good copy), a FIFO, a socket, a directory or a device."""
+def _special_files(harness: Harness) -> Iterator[tuple[str, Change]]:
+    """Each file replaced by a link (to a good copy), a FIFO, a socket, a directory or a device."""
     zero, null = os.makedev(1, 5), os.makedev(1, 3)
     makers: dict[str, Callable[[Path], Any]] = {
-        "absolute link": lambda path: path.symlink_to(_moved(lab, path)),
-        "relative link": lambda path: path.symlink_to(os.path.relpath(_moved(lab, path), path.parent)),
+        "absolute link": lambda path: path.symlink_to(_moved(harness, path)),
+        "relative link": lambda path: path.symlink_to(os.path.relpath(_moved(harness, path), path.parent)),
         "link to itself": lambda path: (path.unlink(), path.symlink_to(path.name)),
         "link to /dev/zero": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
         "FIFO": lambda path: (path.unlink(), os.mkfifo(path)),
@@ -199,12 +199,12 @@ def _special_files(lab: Lab) -> Iterator[tuple[str, Change]]:
     yield "an added FIFO", lambda directory: os.mkfifo(directory / "more")
 
 
-def _moved(lab: Lab, path: Path) -> Path:
-    return Path(shutil.move(path, lab.fresh()))
+def _moved(harness: Harness, path: Path) -> Path:
+    return Path(shutil.move(path, harness.fresh()))
 
 
 def _huge_models() -> Iterator[tuple[Change, str]]:
-    """Configurations, and indices of weights, that promise far more than there is."""
+    """Configurations and safetensors headers that declare far more than there is."""
     huge: list[dict[str, Any]] = [
         {"d_model": 65_536, "d_ff": 1_048_576},
         {"n_encoder_layers": 1000, "n_decoder_layers": 1000},
@@ -217,15 +217,15 @@ def _huge_models() -> Iterator[tuple[Change, str]]:
     ]
     for values in huge:
         yield lambda directory, values=values: _set_config(directory, values), f"config {list(values)}"
-    yield lambda directory: _promise(directory), "config and index agree on 500 GB"
+    yield lambda directory: _declare_huge(directory), "config and index agree on 500 GB"
     for size in (0, 10**9, 2**40, 2**63 - 1, 2**64 - 1):
         yield (
             lambda directory, size=size: put(directory / "model.safetensors", struct.pack("<Q", size) + b"{}"),
             f"index of {size} bytes",
         )
-    one = '"%d":{"shape":[],"dtype":"F32"}'
+    entry = '"%d":{"shape":[],"dtype":"F32"}'
     for n_tensors in (1_000_000, 1_000, 140_000):
-        index = ("{" + ",".join(one % number for number in range(n_tensors)) + "}").encode()
+        index = ("{" + ",".join(entry % number for number in range(n_tensors)) + "}").encode()
         yield lambda directory, index=index: _write_index(directory, index), f"index of {n_tensors} tensors"
     layers = {"n_encoder_layers": 1000, "n_decoder_layers": 1000}
     yield lambda directory: (_set_config(directory, layers), _write_index(directory, index)), "both of 2,000 layers"
@@ -240,7 +240,7 @@ def _huge_models() -> Iterator[tuple[Change, str]]:
 
 
 def _wrong_weights() -> Iterator[tuple[Change, str]]:
-    """Weights that are not of this model, or not numbers."""
+    """Weights that do not match the model, or are not finite."""
     name = "encoder.0.feed_forward.inner.weight"
     changes: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
         "lacking": lambda weights: weights.pop(name),
@@ -262,8 +262,8 @@ def _set_config(directory: Path, values: dict[str, Any]) -> None:
     put(directory / "config.json", json.dumps(described).encode())
 
 
-def _promise(directory: Path) -> None:
-    """A configuration and an index of weights that fit each other, and no weights."""
+def _declare_huge(directory: Path) -> None:
+    """A configuration and a header that match each other, without weights."""
     values = {"d_model": 65_536, "d_ff": 1_048_576}
     _set_config(directory, values)
     with torch.device("meta"):

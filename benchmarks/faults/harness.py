@@ -1,4 +1,4 @@
-"""What every measurement stands on: a small corpus, the real command line, and a small model directory."""
+"""What every measurement uses: a small corpus, the real command line, and a small model directory."""
 
 import hashlib
 import json
@@ -44,14 +44,14 @@ CONFIG = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=32, d
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured; `passed` is None where this machine does not allow the measurement."""
+    """A result; `passed` is None if this machine does not allow the measurement."""
 
     text: str
     passed: bool | None
 
 
-class Lab:
-    """A folder to work in, and how much of the work to do."""
+class Harness:
+    """A working folder, and whether to do fewer repetitions."""
 
     def __init__(self, folder: Path, quick: bool) -> None:
         self.folder, self.quick = folder, quick
@@ -61,7 +61,7 @@ class Lab:
         return quick if self.quick else full
 
     def fresh(self) -> Path:
-        """A path that nothing lies at."""
+        """A path where nothing exists."""
         return self.folder / f"case-{next(self._numbers):05d}"
 
     @cached_property
@@ -70,10 +70,10 @@ class Lab:
 
     @cached_property
     def reference(self) -> Path:
-        """A run that nothing interrupted."""
+        """A run without interruption."""
         run = self.folder / "reference"
-        done = self.train(run)
-        assert done.returncode == 0, done.stderr
+        process = self.train(run)
+        assert process.returncode == 0, process.stderr
         return run
 
     @cached_property
@@ -85,23 +85,23 @@ class Lab:
     def command(self, out: Path, *settings: str, options: tuple[str, ...] = ()) -> list[str]:
         """`regard train` on the digits; later settings win."""
         source, target = self.text
-        given = [part for one in (*SETTINGS, *settings) for part in ("--set", one)]
+        flags = [word for setting in (*SETTINGS, *settings) for word in ("--set", setting)]
         train = ["train", "--source", str(source), "--target", str(target), "--out", str(out)]
-        return [sys.executable, "-m", "regard", *train, *given, *options]
+        return [sys.executable, "-m", "regard", *train, *flags, *options]
 
     def train(self, out: Path, *settings: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        """Run it to its end, whichever that is."""
+        """Run it until it ends."""
         command = self.command(out, *settings, options=options)
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
     def start(self, out: Path, *settings: str) -> "subprocess.Popen[str]":
-        """Begin it, in a process group of its own as a shell would."""
+        """Start it in its own process group, as a shell would."""
         quiet = subprocess.DEVNULL
         command = self.command(out, *settings)
         return subprocess.Popen(command, stdout=quiet, stderr=quiet, text=True, start_new_session=True)
 
     def killed(self, out: Path, at_step: int, *settings: str, delay_seconds: float = 0.0) -> int:
-        """Begin it and kill -9 it when that step has been taken; gives the step that it had reached."""
+        """Start it and kill -9 it after that step; returns the step it reached."""
         process = self.start(out, *settings)
         wait_for_step(out, process, at_step)
         time.sleep(delay_seconds)
@@ -126,7 +126,7 @@ class Lab:
 
 
 def wait_for_step(run: Path, process: "subprocess.Popen[str]", step: int) -> None:
-    """Until the journal has that step, or the process has ended."""
+    """Wait until the journal has that step, or the process has ended."""
     deadline = time.monotonic() + 300
     while last_step(run) < step and process.poll() is None:
         if time.monotonic() > deadline:
@@ -136,7 +136,7 @@ def wait_for_step(run: Path, process: "subprocess.Popen[str]", step: int) -> Non
 
 
 def last_step(run: Path) -> int:
-    """The last step that the journal of a run has; 0 without one."""
+    """The last step in the journal of a run; 0 if there is none."""
     try:
         return max((event["step"] for event in events(run / "journal.jsonl") if event["event"] == "step"), default=0)
     except ArtifactError:
@@ -144,13 +144,13 @@ def last_step(run: Path) -> int:
 
 
 def weights_of(run: Path) -> dict[str, str]:
-    """The SHA-256 of all that a run has learned: the product, and every checkpoint's weights and moments."""
+    """The SHA-256 of all tensors of a run: the final model, and every checkpoint's weights and optimiser state."""
     files = sorted(run.rglob("*.safetensors"))
     return {str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def everything_in(directory: Path) -> dict[str, tuple[str, int]]:
-    """Content and time of change of every file, but for the lock, which names the process."""
+    """Hash and modification time of every file except the lock, which contains the process ID."""
     return {
         str(file.relative_to(directory)): (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns)
         for file in sorted(directory.rglob("*"))
@@ -159,13 +159,13 @@ def everything_in(directory: Path) -> dict[str, tuple[str, int]]:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Replace a file by a new one: whoever has the old one mapped keeps the old one."""
+    """Replace a file; a process that has mapped the old one keeps it."""
     path.unlink(missing_ok=True)
     path.write_bytes(data)
 
 
 def reseal(directory: Path) -> None:
-    """Make the manifest fit what is there now, as a stranger would."""
+    """Write a manifest that matches the files, as an attacker would."""
     files = {}
     for path in sorted(directory.rglob("*")):
         if path.is_file() and path.name != "manifest.json":
@@ -175,12 +175,12 @@ def reseal(directory: Path) -> None:
 
 
 class NotAllowed(Exception):
-    """This machine does not let us make the fault."""
+    """This machine does not allow the fault to be injected."""
 
 
 @contextmanager
 def small_disk(path: Path, n_bytes: int, *, read_only: bool = False) -> Iterator[Path]:
-    """A disk of that size in memory."""
+    """A tmpfs of that size."""
     path.mkdir(parents=True, exist_ok=True)
     _mount(["mount", "-t", "tmpfs", "-o", f"size={n_bytes}{',ro' if read_only else ''}", "tmpfs", str(path)])
     try:
@@ -195,7 +195,7 @@ def remount_read_only(path: Path) -> None:
 
 
 def fill_disk(path: Path, leave_bytes: int = 0) -> Path:
-    """Take all the space but `leave_bytes`."""
+    """Use up all space except `leave_bytes`."""
     filler = path / "filler"
     with filler.open("wb", buffering=0) as file:
         left = max(0, shutil.disk_usage(path).free - leave_bytes)
@@ -208,6 +208,6 @@ def fill_disk(path: Path, leave_bytes: int = 0) -> Path:
 
 
 def _mount(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NotAllowed(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else " ".join(command[:2]))
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise NotAllowed(process.stderr.strip().splitlines()[-1] if process.stderr.strip() else " ".join(command[:2]))
