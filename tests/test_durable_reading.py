@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -86,6 +85,7 @@ def make_device(path: Path) -> None:
         pytest.skip("this container allows no device files")
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("make", [make_link, os.mkfifo, make_device, Path.mkdir])
 @pytest.mark.parametrize("name", ["a.txt", "inner/b.bin", "manifest.json", "extra", "inner/extra"])
 def test_links_fifos_and_devices_are_refused_without_blocking(
@@ -93,12 +93,10 @@ def test_links_fifos_and_devices_are_refused_without_blocking(
 ) -> None:
     (good / name).unlink(missing_ok=True)
     make(good / name)
-    started_at = time.perf_counter()
     with pytest.raises(ArtifactError, match=re.escape(name)):
         verify_directory(good)
     with pytest.raises(ArtifactError, match=re.escape(name)):
         read_regular_file(good / name, 100)
-    assert time.perf_counter() - started_at < 1
 
 
 @pytest.mark.parametrize(

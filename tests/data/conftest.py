@@ -1,4 +1,4 @@
-"""A made-up language for the tests of this room: a word is a number, and its id is that number."""
+"""A made-up language for the tests of `data`: each word is a number, which is also its id."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,22 +13,22 @@ StoreMaker = Callable[..., TokenStore]
 
 
 def encode_numbers(pairs: list[tuple[str, str, int]]) -> tuple[list[list[int]], list[list[int]]]:
-    """Ids of lines such as `12 7 7`."""
+    """The ids of lines such as `12 7 7`."""
     sources, targets = ([[int(word) for word in pair[side].split()] for pair in pairs] for side in (0, 1))
     return sources, targets
 
 
-def make_pairs(n_pairs: int, *, longest: int = 30, n_corpora: int = 1) -> Iterable[tuple[str, str, int]]:
-    """Random pairs, the same ones every time."""
+def make_pairs(n_pairs: int, *, max_length: int = 30, n_corpora: int = 1) -> Iterable[tuple[str, str, int]]:
+    """Random but deterministic pairs."""
     rng = np.random.default_rng(7)
     for index in range(n_pairs):
-        source, target = (rng.integers(4, VOCAB_SIZE, size=rng.integers(1, longest + 1)) for _ in range(2))
+        source, target = (rng.integers(4, VOCAB_SIZE, size=rng.integers(1, max_length + 1)) for _ in range(2))
         yield " ".join(map(str, source)), " ".join(map(str, target)), index % n_corpora
 
 
 @pytest.fixture
 def make_store(tmp_path: Path) -> StoreMaker:
-    """Builds a store of some number of random pairs."""
+    """A function that builds a store of random pairs."""
 
     def make(n_pairs: int, *, n_corpora: int = 1) -> TokenStore:
         pairs = make_pairs(n_pairs, n_corpora=n_corpora)

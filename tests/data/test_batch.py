@@ -23,7 +23,7 @@ def test_source_ends_with_eos_and_target_is_shifted_by_bos() -> None:
 
 
 @given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=8))
-def test_every_row_of_a_batch_holds_its_pair_and_nothing_else(pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_each_row_of_a_batch_is_its_pair(pairs: list[tuple[list[int], list[int]]]) -> None:
     batch = collated(pairs)
     for row, (source, target) in enumerate(pairs):
         assert [token for token in batch.src[row].tolist() if token != PAD] == [*source, EOS]
@@ -41,13 +41,13 @@ def test_stored_arrays_and_lists_of_ids_give_the_same_batch() -> None:
     assert batch.indices.tolist() == [9, 3]
 
 
-def test_a_real_id_that_equals_padding_does_not_lose_its_place() -> None:
+def test_an_id_equal_to_padding_is_kept() -> None:
     batch = collated([([PAD, 5], [PAD, 6, PAD])])
     assert batch.tgt_in.tolist() == [[BOS, PAD, 6, PAD]]
     assert batch.n_tokens == 4
 
 
-def test_a_batch_moves_whole() -> None:
+def test_all_tensors_of_a_batch_move_to_the_device() -> None:
     moved = collated([([5], [6])]).to("meta")
     assert {moved.src.device.type, moved.tgt_in.device.type, moved.tgt_out.device.type} == {"meta"}
     assert moved.n_tokens == 2

@@ -12,34 +12,34 @@ def prefetch_threads() -> int:
     return sum(thread.name == "regard-prefetch" for thread in threading.enumerate())
 
 
-def wait_for(reached: list[int], value: int) -> None:
+def wait_for(produced: list[int], value: int) -> None:
     deadline = monotonic() + 5
-    while reached[-1] < value and monotonic() < deadline:
+    while produced[-1] < value and monotonic() < deadline:
         sleep(0.001)
 
 
-def counting(made: list[int]) -> Iterator[int]:
+def counting(produced: list[int]) -> Iterator[int]:
     for value in count():
-        made.append(value)
+        produced.append(value)
         yield value
 
 
-def test_items_come_in_order_and_the_end_is_passed_on() -> None:
+def test_items_come_in_order_until_the_end() -> None:
     assert list(prefetch(iter(range(100)), depth=3)) == list(range(100))
     assert prefetch_threads() == 0
 
 
-def test_the_next_item_is_ready_before_it_is_asked_for_and_no_more_than_depth() -> None:
-    made: list[int] = []
-    items = prefetch(counting(made), depth=3)
+def test_at_most_depth_items_are_prefetched() -> None:
+    produced: list[int] = []
+    items = prefetch(counting(produced), depth=3)
     assert next(items) == 0
-    wait_for(made, 4)
+    wait_for(produced, 4)
     sleep(0.05)
-    assert made[-1] == 4  # three in the queue, one in the hand of the thread
+    assert produced[-1] == 4  # 0 is consumed, 1 to 3 are in the queue, and the thread waits with 4
     items.close()
 
 
-def test_an_error_reaches_the_consumer_after_the_items_before_it() -> None:
+def test_an_exception_is_raised_after_the_items_before_it() -> None:
     def failing() -> Iterator[int]:
         yield 1
         raise ValueError("a damaged batch")
@@ -67,8 +67,8 @@ def test_dropping_the_generator_ends_the_thread() -> None:
     assert prefetch_threads() == 0
 
 
-def test_nothing_runs_before_the_first_item_is_asked_for() -> None:
-    made: list[int] = []
-    prefetch(counting(made))
-    assert made == []
+def test_nothing_runs_before_the_first_item_is_requested() -> None:
+    produced: list[int] = []
+    prefetch(counting(produced))
+    assert produced == []
     assert prefetch_threads() == 0

@@ -16,6 +16,8 @@ from regard.data.build import PAIRS_PER_CHUNK
 from regard.data.store import FILE_NAMES
 from regard.errors import DataError
 
+from .conftest import encode_numbers
+
 LINES = [("4 5", "6 7 8", 0), ("9", "10", 1), ("11 12 13", "14", 0)]
 
 KILLED_BUILD = """
@@ -36,11 +38,6 @@ build_store(Path(sys.argv[1]), pairs, encode, max_length=9, vocab_size=100, key=
 Encoded = tuple[list[list[int]], list[list[int]]]
 
 
-def encode_numbers(pairs: list[tuple[str, str, int]]) -> Encoded:
-    sources, targets = ([[int(word) for word in pair[side].split()] for pair in pairs] for side in (0, 1))
-    return sources, targets
-
-
 def build(directory: Path, pairs: Iterable[tuple[str, str, int]], **changes: Any) -> TokenStore:
     settings = {"max_length": 5, "vocab_size": 100, "key": "k", **changes}
     return build_store(directory, pairs, encode_numbers, **settings)
@@ -54,22 +51,22 @@ def contents(store: TokenStore) -> list[tuple[list[int], list[int], int]]:
     ]
 
 
-def test_what_was_stored_is_read_back(tmp_path: Path) -> None:
+def test_a_store_has_the_pairs_that_were_written(tmp_path: Path) -> None:
     store = build(tmp_path / "tokens", LINES)
     assert contents(store) == [([4, 5], [6, 7, 8], 0), ([9], [10], 1), ([11, 12, 13], [14], 0)]
     assert [lengths.tolist() for lengths in store.lengths] == [[2, 1, 3], [3, 1, 1]]
-    again = open_store(tmp_path / "tokens", "k")
-    assert again is not None and contents(again) == contents(store)
+    reopened = open_store(tmp_path / "tokens", "k")
+    assert reopened is not None and contents(reopened) == contents(store)
 
 
-def test_many_pairs_are_gathered_at_once(tmp_path: Path) -> None:
+def test_several_pairs_can_be_gathered(tmp_path: Path) -> None:
     sources, targets = build(tmp_path / "tokens", LINES).gather(np.array([2, 0]))
     assert [ids.tolist() for ids in sources] == [[11, 12, 13], [4, 5]]
     assert [ids.tolist() for ids in targets] == [[14], [6, 7, 8]]
 
 
 @pytest.mark.parametrize(("vocab_size", "n_bytes"), [(65_536, 2), (65_537, 4)])
-def test_ids_take_two_bytes_where_the_vocabulary_allows(tmp_path: Path, vocab_size: int, n_bytes: int) -> None:
+def test_ids_take_two_bytes_if_the_vocabulary_is_small_enough(tmp_path: Path, vocab_size: int, n_bytes: int) -> None:
     largest = vocab_size - 1
     store = build(tmp_path / "tokens", [(f"{largest}", "4", 0)], vocab_size=vocab_size)
     assert store.source_ids.itemsize == n_bytes
@@ -88,9 +85,11 @@ def test_blank_and_long_pairs_are_left_out_and_counted(tmp_path: Path) -> None:
     assert (store.meta.n_blank, store.meta.n_too_long) == (2, 2)
 
 
-def test_a_blank_line_is_left_out_even_when_the_encoder_adds_a_tag(tmp_path: Path) -> None:
+def test_a_blank_line_is_left_out_even_if_the_encoder_adds_a_tag(tmp_path: Path) -> None:
     def encode_tagged(pairs: list[tuple[str, str, int]]) -> Encoded:
-        sources, targets = encode_numbers([(one.strip("\ufeff"), two, corpus) for one, two, corpus in pairs])
+        sources, targets = encode_numbers(
+            [(source.strip("\ufeff"), target, corpus) for source, target, corpus in pairs]
+        )
         return [[3, *ids] for ids in sources], targets
 
     lines = [("", "5", 0), ("4", "5", 0), ("\ufeff", "5", 0)]
@@ -98,32 +97,32 @@ def test_a_blank_line_is_left_out_even_when_the_encoder_adds_a_tag(tmp_path: Pat
     assert contents(store) == [([3, 4], [5], 0)]
 
 
-def test_a_corpus_with_no_usable_pair_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_corpus_without_usable_pairs_raises_data_error_and_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="of 1 pairs 1 have an empty side"):
         build(tmp_path / "tokens", [("4", "", 0)])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_order_is_that_of_the_corpus_whatever_the_number_of_workers(tmp_path: Path) -> None:
+def test_the_order_does_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     lines = [(f"{4 + index % 90}", f"{4 + index % 7}", 0) for index in range(4 * PAIRS_PER_CHUNK + 1)]
-    one = build(tmp_path / "one", lines, n_workers=1)
-    three = build(tmp_path / "three", lines, n_workers=3)
-    assert np.array_equal(one.source_ids, three.source_ids)
-    assert np.array_equal(one.target_offsets, three.target_offsets)
+    alone = build(tmp_path / "1", lines, n_workers=1)
+    parallel = build(tmp_path / "3", lines, n_workers=3)
+    assert np.array_equal(alone.source_ids, parallel.source_ids)
+    assert np.array_equal(alone.target_offsets, parallel.target_offsets)
 
 
-def test_chunks_are_encoded_at_the_same_time(tmp_path: Path) -> None:
-    both_inside = threading.Barrier(2, timeout=10)
+def test_chunks_are_encoded_in_parallel(tmp_path: Path) -> None:
+    barrier = threading.Barrier(2, timeout=10)
 
-    def encode_together(pairs: list[tuple[str, str, int]]) -> Encoded:
-        both_inside.wait()
+    def encode_in_parallel(pairs: list[tuple[str, str, int]]) -> Encoded:
+        barrier.wait()
         return encode_numbers(pairs)
 
     lines = [("4", "5", 0)] * (2 * PAIRS_PER_CHUNK)
     build_store(
         tmp_path / "tokens",
         lines,
-        encode_together,
+        encode_in_parallel,
         max_length=5,
         vocab_size=9,
         key="k",
@@ -132,13 +131,13 @@ def test_chunks_are_encoded_at_the_same_time(tmp_path: Path) -> None:
 
 
 def test_only_a_few_chunks_are_in_memory_at_once(tmp_path: Path) -> None:
-    n_given = n_written = furthest_ahead = 0
+    n_read = n_written = max_ahead = 0
 
     def lines() -> Iterator[tuple[str, str, int]]:
-        nonlocal n_given, furthest_ahead
+        nonlocal n_read, max_ahead
         for _ in range(20 * PAIRS_PER_CHUNK):
-            n_given += 1
-            furthest_ahead = max(furthest_ahead, n_given - n_written)
+            n_read += 1
+            max_ahead = max(max_ahead, n_read - n_written)
             yield "4", "5", 0
 
     def progress(n_pairs: int) -> None:
@@ -147,45 +146,45 @@ def test_only_a_few_chunks_are_in_memory_at_once(tmp_path: Path) -> None:
 
     build(tmp_path / "tokens", lines(), n_workers=2, progress=progress)
     assert n_written == 20 * PAIRS_PER_CHUNK
-    assert furthest_ahead <= 6 * PAIRS_PER_CHUNK
+    assert max_ahead <= 6 * PAIRS_PER_CHUNK
 
 
-def test_an_error_of_the_reader_leaves_the_old_store_in_place(tmp_path: Path) -> None:
-    def broken() -> Iterator[tuple[str, str, int]]:
+def test_the_old_store_remains_if_reading_fails(tmp_path: Path) -> None:
+    def failing() -> Iterator[tuple[str, str, int]]:
         yield "4", "5", 0
         raise DataError("train.en:2: not UTF-8")
 
     build(tmp_path / "tokens", LINES)
     with pytest.raises(DataError, match="not UTF-8"):
-        build(tmp_path / "tokens", broken(), key="other")
+        build(tmp_path / "tokens", failing(), key="other")
     assert open_store(tmp_path / "tokens", "k") is not None
 
 
-def test_a_killed_build_is_no_store_and_can_be_built_again(tmp_path: Path) -> None:
+def test_a_killed_build_can_be_repeated(tmp_path: Path) -> None:
     directory = tmp_path / "tokens"
     killed = subprocess.run([sys.executable, "-c", KILLED_BUILD, str(directory)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert open_store(directory, "new") is None
     assert [path.name[:8] for path in tmp_path.iterdir()] == [".tokens."]
     assert len(build(directory, LINES, key="new")) == len(LINES)
-    assert [path.name for path in tmp_path.iterdir()] == ["tokens"]  # the half-built one is gone
+    assert [path.name for path in tmp_path.iterdir()] == ["tokens"]  # the leftovers are removed
 
 
-def test_another_key_or_no_directory_gives_no_store(tmp_path: Path) -> None:
+def test_opening_with_another_key_or_without_a_directory_returns_none(tmp_path: Path) -> None:
     build(tmp_path / "tokens", LINES, key="corpus one")
     assert open_store(tmp_path / "tokens", "corpus two") is None
     assert open_store(tmp_path / "nowhere", "corpus one") is None
 
 
-def test_a_rebuilt_store_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+def test_a_rebuilt_store_replaces_the_old_one(tmp_path: Path) -> None:
     old = build(tmp_path / "tokens", LINES)
     build(tmp_path / "tokens", LINES[:1], key="new")
     assert open_store(tmp_path / "tokens", "k") is None
-    assert len(contents(old)) == 3  # whoever has the old one open still reads it
+    assert len(contents(old)) == 3  # an open store stays readable
 
 
 @pytest.mark.parametrize("name", [*FILE_NAMES, "tokens.json"])
-def test_a_truncated_or_missing_file_gives_no_store(tmp_path: Path, name: str) -> None:
+def test_a_truncated_or_missing_file_is_detected(tmp_path: Path, name: str) -> None:
     build(tmp_path / "tokens", LINES)
     path = tmp_path / "tokens" / name
     os.truncate(path, path.stat().st_size - 1 if name != "tokens.json" else 20)
@@ -195,7 +194,7 @@ def test_a_truncated_or_missing_file_gives_no_store(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize("name", FILE_NAMES)
-def test_a_flipped_bit_gives_no_store(tmp_path: Path, name: str) -> None:
+def test_a_flipped_bit_is_detected(tmp_path: Path, name: str) -> None:
     build(tmp_path / "tokens", LINES)
     path = tmp_path / "tokens" / name
     content = bytearray(path.read_bytes())
@@ -204,7 +203,7 @@ def test_a_flipped_bit_gives_no_store(tmp_path: Path, name: str) -> None:
     assert open_store(tmp_path / "tokens", "k") is None
 
 
-def test_offsets_that_run_backwards_give_no_store(tmp_path: Path) -> None:
+def test_decreasing_offsets_are_detected(tmp_path: Path) -> None:
     build(tmp_path / "tokens", LINES)
     np.array([0, 5, 3, 6], dtype="<i8").tofile(tmp_path / "tokens" / "source.offsets")
     assert open_store(tmp_path / "tokens", "k") is None
@@ -213,7 +212,7 @@ def test_offsets_that_run_backwards_give_no_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes", [{"format": "other"}, {"n_pairs": "3"}, {"n_pairs": -1}, {"surprise": 1}, {"vocab_size": 70_000}]
 )
-def test_a_meta_file_that_does_not_fit_gives_no_store(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_wrong_metadata_is_detected(tmp_path: Path, changes: dict[str, Any]) -> None:
     build(tmp_path / "tokens", LINES)
     path = tmp_path / "tokens" / "tokens.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
@@ -221,13 +220,13 @@ def test_a_meta_file_that_does_not_fit_gives_no_store(tmp_path: Path, changes: d
 
 
 @pytest.mark.parametrize("text", ["[]", "null", "{", "3", "\x00"])
-def test_a_meta_file_that_is_no_record_gives_no_store(tmp_path: Path, text: str) -> None:
+def test_metadata_that_is_not_an_object_is_detected(tmp_path: Path, text: str) -> None:
     build(tmp_path / "tokens", LINES)
     (tmp_path / "tokens" / "tokens.json").write_text(text)
     assert open_store(tmp_path / "tokens", "k") is None
 
 
 @pytest.mark.timeout(20)
-def test_a_pipe_in_place_of_the_meta_file_gives_no_store_and_is_not_waited_for(tmp_path: Path) -> None:
+def test_opening_does_not_block_on_a_fifo(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "tokens.json")
     assert open_store(tmp_path, "k") is None

@@ -1,10 +1,9 @@
-"""Ids → batches: a memory-mapped token store, length buckets, an order that can be resumed."""
+"""Ids → batches: a memory-mapped token store, length buckets, and a resumable order."""
 
 from regard.data.batch import Batch, collate
 from regard.data.build import build_store
-from regard.data.loader import Cursor, LoaderSettings, epoch_order, updates, validation_batches
+from regard.data.loader import Cursor, LoaderSettings, epoch_order, prefetch, updates, validation_batches
 from regard.data.order import BatchOrder, epoch_batches, fixed_batches
-from regard.data.prefetch import prefetch
 from regard.data.random_key import random_key
 from regard.data.store import TokenStore, open_store
 

@@ -1,4 +1,4 @@
-"""Lines → token store: encoded in parallel, a chunk at a time, so that memory stays bounded whatever the corpus."""
+"""Lines → token store. Chunks are encoded in parallel, in bounded memory."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from regard.text import normalise
 
 PAIRS_PER_CHUNK = 5_000
 
-LinePair = tuple[str, str, int]  # source line, target line, number of the corpus, below 256
+LinePair = tuple[str, str, int]  # source line, target line, index of the corpus (below 256)
 Sentences = list[list[int]]  # ids, without bos and eos
 Encode = Callable[[list[LinePair]], tuple[Sentences, Sentences]]  # → sources, targets
 
@@ -28,13 +28,13 @@ Encode = Callable[[list[LinePair]], tuple[Sentences, Sentences]]  # → sources,
 class _Side:
     """The source or the target sentences of one chunk."""
 
-    ids: NDArray[np.int64]  # all sentences one behind the other
+    ids: NDArray[np.int64]  # of all sentences, concatenated
     lengths: NDArray[np.int64]  # (n_pairs,)
 
 
 @dataclass(frozen=True, eq=False)
 class _Chunk:
-    """Some thousand pairs, encoded, and without those that can not be used."""
+    """Some thousand encoded pairs, without blank and too long ones."""
 
     source: _Side
     target: _Side
@@ -55,56 +55,56 @@ def build_store(
     n_workers: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> TokenStore:
-    """Encode every pair into a store that takes the place of `directory`, and open it.
+    """Encode all pairs into a store at `directory`, replacing an existing one, and open it.
 
-    Pairs with an empty side, or one of more than `max_length` ids, are left out and counted. `key` names all that the
-    ids depend on; `open_store` wants the same one. `encode` is called from `n_workers` threads at once: SentencePiece
-    works outside Python's lock. `progress` is told how many pairs have been read so far. A build that is killed leaves
-    what was there before.
+    Pairs with an empty side, or with more than `max_length` ids on one side, are left out and counted. `key` identifies
+    everything that the ids depend on; `open_store` needs the same key. `encode` is called in `n_workers` threads:
+    SentencePiece releases the GIL. `progress` is called with the number of pairs read so far. If the build is killed,
+    the existing store is unchanged.
     """
 
     def encode_chunk(chunk: list[LinePair]) -> _Chunk:
         return _encode_chunk(chunk, encode, max_length=max_length, vocab_size=vocab_size)
 
-    def write(aside: Path) -> None:
+    def write(temporary: Path) -> None:
         empty = StoreMeta(key, 0, 0, 0, 0, 0, max_length, vocab_size)
-        meta = _write_chunks(aside, _in_order(encode_chunk, pairs, n_workers), empty, progress)
-        (aside / META_NAME).write_text(meta.to_json(), encoding="utf-8")
+        meta = _write_chunks(temporary, _in_order(encode_chunk, pairs, n_workers), empty, progress)
+        (temporary / META_NAME).write_text(meta.to_json(), encoding="utf-8")
 
-    remove_leftovers(directory.parent)  # of a build that was killed: as large as a store
+    remove_leftovers(directory.parent)  # a killed build leaves files as large as a store
     commit_directory(directory, write)
     store = open_store(directory, key)
-    assert store is not None, "a store that was just written can be opened"
+    assert store is not None, "the new store cannot be opened"
     return store
 
 
 def _in_order(
     encode: Callable[[list[LinePair]], _Chunk], pairs: Iterable[LinePair], n_workers: int
 ) -> Iterator[_Chunk]:
-    """Encoded chunks in the order of the corpus, with only a few of them in memory."""
+    """Encoded chunks in the order of the corpus, with only a few in memory."""
     remaining = iter(pairs)
-    waiting: deque[Future[_Chunk]] = deque()
+    futures: deque[Future[_Chunk]] = deque()
     with ThreadPoolExecutor(n_workers, thread_name_prefix="regard-encode") as pool:
         while chunk := list(islice(remaining, PAIRS_PER_CHUNK)):
-            waiting.append(pool.submit(encode, chunk))
-            if len(waiting) > 2 * n_workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            futures.append(pool.submit(encode, chunk))
+            if len(futures) > 2 * n_workers:
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
 
 
 def _encode_chunk(pairs: list[LinePair], encode: Encode, *, max_length: int, vocab_size: int) -> _Chunk:
-    """Encode some pairs and leave out the blank ones and those that are too long."""
+    """Encode some pairs, and leave out blank and too long ones."""
     sources, targets, corpora = (list(column) for column in zip(*pairs, strict=True))
     source, target = (_side(sentences, vocab_size) for sentences in encode(pairs))
-    # A blank line may still have ids (a language tag), so the text decides as well.
-    has_text = [bool(normalise(one) and normalise(two)) for one, two in zip(sources, targets, strict=True)]
+    # A blank line may have ids (a language tag), so the text is checked as well.
+    has_text = [bool(normalise(src) and normalise(tgt)) for src, tgt in zip(sources, targets, strict=True)]
     filled = np.array(has_text) & (source.lengths > 0) & (target.lengths > 0)
     short = np.maximum(source.lengths, target.lengths) <= max_length
     keep = filled & short
     return _Chunk(
-        source=_kept(source, keep),
-        target=_kept(target, keep),
+        source=_select(source, keep),
+        target=_select(target, keep),
         corpora=np.array(corpora, dtype=CORPUS_TYPE)[keep],
         n_read=len(pairs),
         n_blank=int((~filled).sum()),
@@ -119,14 +119,14 @@ def _side(sentences: list[list[int]], vocab_size: int) -> _Side:
     return _Side(ids, np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)))
 
 
-def _kept(side: _Side, keep: NDArray[np.bool_]) -> _Side:
+def _select(side: _Side, keep: NDArray[np.bool_]) -> _Side:
     return _Side(side.ids[np.repeat(keep, side.lengths)], side.lengths[keep])
 
 
 def _write_chunks(
     directory: Path, chunks: Iterator[_Chunk], meta: StoreMeta, progress: Callable[[int], None] | None
 ) -> StoreMeta:
-    """Append chunk after chunk to the files of a new store, and count. DataError when no pair is left."""
+    """Append all chunks to the files of a new store, and count pairs. Raises DataError if there are none."""
     n_read = 0
     with ExitStack() as stack:
         files = {name: stack.enter_context((directory / name).open("xb")) for name in FILE_NAMES}
@@ -139,15 +139,15 @@ def _write_chunks(
                 progress(n_read)
     if meta.n_pairs == 0:
         raise DataError(
-            f"no pair is left to train on: of {n_read} pairs {meta.n_blank} have an empty side"
+            f"no pairs to train on: of {n_read} pairs {meta.n_blank} have an empty side"
             f" and {meta.n_too_long} are longer than {meta.max_length} sub-words",
-            hint="check the two files, or raise the longest length that is kept",
+            hint="check the two files, or increase text.max_length",
         )
     return meta
 
 
 def _append(files: Mapping[str, BinaryIO], chunk: _Chunk, meta: StoreMeta) -> StoreMeta:
-    """Write one chunk behind what is there already, and give the counts that now hold."""
+    """Append a chunk to the files, and return the updated counts."""
     source_ends = meta.n_source_tokens + np.cumsum(chunk.source.lengths)
     target_ends = meta.n_target_tokens + np.cumsum(chunk.target.lengths)
     files["source.ids"].write(chunk.source.ids.astype(meta.id_type).tobytes())

@@ -1,11 +1,11 @@
-"""The token store: a corpus as ids on disk, memory-mapped, so that it may be larger than memory.
+"""The token store: the ids of a corpus on disk, memory-mapped, so that it may be larger than memory.
 
-A store is a directory of a few flat files, all little-endian:
+A store is a directory of flat files, all little-endian:
 
-source.ids, target.ids          all sentences one behind the other; uint16, or uint32 for a large vocabulary
+source.ids, target.ids          all sentences, concatenated; uint16, or uint32 for a large vocabulary
 source.offsets, target.offsets  where each sentence begins, and where the last one ends; int64
-corpus.numbers                  from which corpus each pair came; uint8
-tokens.json                     what they were made from, and the counts that the sizes of the files follow from
+corpus.numbers                  the corpus of each pair; uint8
+tokens.json                     the key of the store, and its counts
 """
 
 import json
@@ -32,20 +32,20 @@ _MAX_META_BYTES = 10_000
 
 @dataclass(frozen=True)
 class StoreMeta:
-    """What tokens.json says."""
+    """The content of tokens.json."""
 
-    key: str  # names all that the store was made from; another key means another store
+    key: str  # identifies everything that the ids depend on
     n_pairs: int
     n_source_tokens: int
     n_target_tokens: int
-    n_blank: int  # pairs left out: a side was empty
-    n_too_long: int  # pairs left out: a side was longer than max_length
-    max_length: int  # most ids in a sentence, without bos and eos
-    vocab_size: int  # every id is smaller
+    n_blank: int  # pairs left out because a side was empty
+    n_too_long: int  # pairs left out because a side was longer than max_length
+    max_length: int  # of a sentence, in ids without bos and eos
+    vocab_size: int  # all ids are smaller
 
     @property
     def id_type(self) -> np.dtype[Any]:
-        """How one id is stored: in two bytes where the vocabulary allows it."""
+        """The type of ids on disk: two bytes if the vocabulary is small enough."""
         return np.dtype("<u2" if self.vocab_size <= MAX_IDS_IN_UINT16 else "<u4")
 
     def to_json(self) -> str:
@@ -54,10 +54,10 @@ class StoreMeta:
 
     @classmethod
     def from_json(cls, text: str) -> "StoreMeta":
-        """Read tokens.json; ValueError, KeyError or TypeError when it is not one of ours."""
+        """Parse tokens.json; raises one of STORE_ERRORS if it is invalid."""
         values = json.loads(text)
         if values.pop("format") != FORMAT:
-            raise ValueError("another format")
+            raise ValueError("unknown format")
         meta = cls(**values)
         if any(not isinstance(value, str if name == "key" else int) for name, value in values.items()):
             raise TypeError("a count is not a number")
@@ -66,21 +66,21 @@ class StoreMeta:
 
 @dataclass(frozen=True, eq=False)
 class TokenStore:
-    """Pairs of id sequences, without bos and eos, read where they lie on disk."""
+    """Pairs of id sequences, without bos and eos, memory-mapped."""
 
     meta: StoreMeta
     source_ids: NDArray[np.unsignedinteger]  # (n_source_tokens,)
     source_offsets: NDArray[np.int64]  # (n_pairs + 1,)
     target_ids: NDArray[np.unsignedinteger]  # (n_target_tokens,)
     target_offsets: NDArray[np.int64]  # (n_pairs + 1,)
-    corpora: NDArray[np.uint8]  # (n_pairs,) number of the corpus that each pair came from
+    corpora: NDArray[np.uint8]  # (n_pairs,) index of the corpus of each pair
 
     def __len__(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return self.meta.n_pairs
 
     def pair(self, index: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger]]:
-        """Source and target ids of one pair, numbered from 0."""
+        """Source and target ids of one pair."""
         [source], [target] = self.gather(np.array([index]))
         return source, target
 
@@ -95,25 +95,25 @@ class TokenStore:
 
     @cached_property
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Length of every source and of every target, without bos and eos."""
+        """Lengths of all sources and of all targets, without bos and eos."""
         return np.diff(self.source_offsets).astype(np.int32), np.diff(self.target_offsets).astype(np.int32)
 
 
 def _slices(
     ids: NDArray[np.unsignedinteger], offsets: NDArray[np.int64], indices: NDArray[np.integer]
 ) -> list[NDArray[np.unsignedinteger]]:
-    """The sentences of these numbers. Plain integers from tolist: they slice three times as fast as numpy's."""
+    """The sentences at these indices. With integers from `tolist`, slicing is three times as fast as with NumPy's."""
     starts, ends = offsets[indices].tolist(), offsets[indices + 1].tolist()
     return [ids[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def read_meta(directory: Path) -> StoreMeta:
-    """What a store says of itself; one of STORE_ERRORS where there is none."""
+    """The tokens.json of a store; raises one of STORE_ERRORS if there is none."""
     return StoreMeta.from_json(read_regular_file(directory / META_NAME, _MAX_META_BYTES).decode())
 
 
 def open_store(directory: Path, key: str) -> TokenStore | None:
-    """The store in a directory; None when there is none, it was made from something else, or it is damaged."""
+    """The store in a directory; None if there is none, it has another key, or it is damaged."""
     try:
         meta = read_meta(directory)
         if meta.key != key:
@@ -132,8 +132,8 @@ def open_store(directory: Path, key: str) -> TokenStore | None:
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """A file as an array that reads from disk what is touched; ValueError when it has another size."""
+    """A memory-mapped array; ValueError if the file has another size."""
     if path.stat().st_size != count * dtype.itemsize:
-        raise ValueError(f"{path.name} has another size")
-    # asarray: slices of a plain view cost a tenth of slices of a memmap
+        raise ValueError(f"{path.name} has the wrong size")
+    # asarray: slicing an ndarray takes a tenth of the time of slicing a memmap
     return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))
