@@ -128,7 +128,7 @@ def test_the_chosen_head_gives_the_attention_and_changes_nothing_else(
 
 def test_a_model_that_names_no_alignment_head_converts_without_alignment(make: Make, tmp_path: Path) -> None:
     convert(make({"alignment_head": None}), tmp_path / "converted", "float32")
-    assert not check_converted(tmp_path / "converted").aligns
+    assert not check_converted(tmp_path / "converted").has_alignment_head
 
 
 @pytest.mark.parametrize("head", [3, {}, {"layer": 9, "head": 0}, {"layer": 0, "head": -1}, {"layer": "0"}])
@@ -180,7 +180,7 @@ def test_a_model_directory_gets_its_converted_model_and_stays_whole(tie: str, ma
 def test_what_is_converted_passes_the_check_that_strangers_have_to_pass(shape: str, make: Make, tmp_path: Path) -> None:
     loaded = make(**SHAPES[shape])
     convert(loaded, tmp_path / "converted", "float32")
-    max_positions, *sizes, aligns = check_converted(tmp_path / "converted")
-    assert not aligns
+    max_positions, *sizes, has_alignment_head = check_converted(tmp_path / "converted")
+    assert not has_alignment_head
     assert sizes == [loaded.tokenizers.source.size, loaded.tokenizers.target.size]
     assert max_positions == 40 if loaded.config.positions == "learned" else max_positions >= 2048

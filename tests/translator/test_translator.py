@@ -251,14 +251,14 @@ def test_details_of_a_translation_that_uses_all_learned_positions(tmp_path: Path
             lambda: translator.translate(["one"], options=GREEDY, prefixes=["one two three four five six " * 5]),
             lambda: translator.score(["one"], ["one two three four five six " * 5]),
         ):
-            with pytest.raises(DataError, match=r"symbols is longer than the 16 positions .*; hint: split it"):
+            with pytest.raises(DataError, match=r"tokens is longer than the 16 positions .*; hint: split it"):
                 call()
 
 
 def test_tokenizer_that_does_not_fit_the_converted_weights_is_refused(tmp_path: Path) -> None:
     directory = write_model(tmp_path / "model")
     small = Tokenizer(train_tokenizer(["one two three"] * 5, size=300)).to_bytes()
-    with pytest.raises(ArtifactError, match=r"symbols, and the tokenizers beside it"):
+    with pytest.raises(ArtifactError, match=r"tokens, but the tokenizers have"):
         described = describe(directory)
         pair = TokenizerPair(Tokenizer(small), Tokenizer(small))
         load_engine(replace(described, tokenizers=pair), "auto", "float32", 1)

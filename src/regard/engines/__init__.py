@@ -1,1 +1,1 @@
-"""How a finished model is run: torch (reference, every architecture) and CTranslate2 (fast)."""
+"""Engines run a trained model: torch (reference, every architecture) and CTranslate2 (fast)."""

@@ -1,11 +1,11 @@
-"""Which head knows what came from where: chosen on held-out pairs, by measure.
+"""Selects the attention head that aligns best, measured on validation pairs.
 
-There are no alignments made by people, so the pairs themselves have to say which symbols belong together: IBM model 1
-(Brown et al., 1993) is estimated on them in both directions, and only links that both directions agree on count. A head
-is as good as the weight that it gives, on average, to a target symbol's partner. The weights are those of the step that
-produces the symbol (its row in `tgt_out`): many heads look one symbol back instead, and lose by this measure.
+No human alignments are needed: IBM model 1 (Brown et al., 1993) is estimated on the pairs in both directions, and a
+source and a target token are linked if both directions agree. The score of a head is the weight that it gives, on
+average, to the tokens linked to a target token, at the step that produces this target token (its row in `tgt_out`).
+Many heads attend to the previous token instead and get a low score.
 
-B batch, H heads, T target, S source, N all links or cells
+Shapes: B batch, H heads, T target, S source, N cells, i.e. all (target position, source position) of all pairs
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.artifact import LoadedModel
+from regard.artifact.directory import COPY_AGAIN
 from regard.data import Batch
 from regard.errors import ArtifactError
 from regard.models import Transformer
@@ -26,11 +27,11 @@ _EM_STEPS = 5
 
 
 class HeadScores(NamedTuple):
-    """What was measured of each decoder layer's heads, (layers, H)."""
+    """Measures of each cross-attention head of each decoder layer: (layers, H)."""
 
-    agreement: Tensor  # weight on the partner, averaged over linked target symbols
-    sharpness: Tensor  # largest weight, averaged over all target symbols
-    n_links: int
+    agreement: Tensor  # weight on linked source tokens, averaged over linked target tokens
+    sharpness: Tensor  # largest weight, averaged over all target tokens
+    n_links: int  # linked target tokens
 
 
 def alignment_head(loaded: LoadedModel) -> tuple[int, int] | None:
@@ -43,24 +44,24 @@ def alignment_head(loaded: LoadedModel) -> tuple[int, int] | None:
             loaded.config.n_decoder_layers
         ) and head in range(loaded.config.n_heads):
             return layer, head
-    raise ArtifactError(f"the model has no alignment head {named!r}", hint="copy it again from where it was made")
+    raise ArtifactError(f"the model has no alignment head {named!r}", hint=COPY_AGAIN)
 
 
 def alignment_facts(model: Transformer, batches: Iterable[Batch]) -> dict[str, Any]:
-    """A model's facts: the head to read alignments from, and what was measured of all of them.
+    """Facts about a model: its alignment head, and the measures of all heads.
 
-    A thousand or two held-out pairs are enough; all of them are in memory at once.
+    One or two thousand validation pairs are enough. All of them are in memory at once.
     """
     scores = measure_heads(model, list(batches))
-    rows = {"agreement": scores.agreement, "sharpness": scores.sharpness}
-    measured = {name: [[round(value, 3) for value in row] for row in table.tolist()] for name, table in rows.items()}
-    return {"alignment_head": choose_alignment_head(scores), "cross_heads": measured}
+    tables = {"agreement": scores.agreement, "sharpness": scores.sharpness}
+    rounded = {name: [[round(value, 3) for value in row] for row in table.tolist()] for name, table in tables.items()}
+    return {"alignment_head": select_alignment_head(scores), "cross_heads": rounded}
 
 
-def choose_alignment_head(scores: HeadScores) -> dict[str, Any]:
-    """The head to read alignments from: its layer, its number, and what was measured of it."""
+def select_alignment_head(scores: HeadScores) -> dict[str, Any]:
+    """Layer, number and measures of the best head."""
     agreement, sharpness, n_links = scores
-    # without a single link (a handful of pairs) the sharpest head is the best guess
+    # without any link (very few pairs), the sharpest head is the best guess
     best = int((agreement if n_links else sharpness).argmax())
     layer, head = divmod(best, agreement.shape[1])
     return {
@@ -75,63 +76,62 @@ def choose_alignment_head(scores: HeadScores) -> dict[str, Any]:
 @torch.no_grad()
 def measure_heads(model: Transformer, batches: Sequence[Batch]) -> HeadScores:
     """Agreement and sharpness of every head of every decoder layer."""
-    partners = link(batches, model.pad_id)
+    links = link_tokens(batches, model.pad_id)
     n_layers, n_heads = model.config.n_decoder_layers, model.config.n_heads
     agreement, sharpness = torch.zeros(n_layers, n_heads), torch.zeros(n_layers, n_heads)
-    n_links = n_symbols = 0
+    n_links = n_tokens = 0
     was_training = model.training
     model.eval()
-    for batch, partner in zip(batches, partners, strict=True):
+    for batch, batch_links in zip(batches, links, strict=True):
         trace = Trace()
         model.features(batch.src, batch.tgt_in, trace)
-        linked = partner.any(-1)  # (B, T)
-        real = _real(batch.tgt_out, model.pad_id)
+        is_token = _is_token(batch.tgt_out, model.pad_id)  # (B, T)
         for i in range(n_layers):
             weights = trace[f"decoder.{i}.cross.weights"].float().transpose(0, 1).cpu()  # (H, B, T, S)
-            agreement[i] += (weights * partner).sum((1, 2, 3))
-            sharpness[i] += weights.amax(-1)[:, real].sum(-1)
-        n_links += int(linked.sum())
-        n_symbols += int(real.sum())
+            agreement[i] += (weights * batch_links).sum((1, 2, 3))
+            sharpness[i] += weights.amax(-1)[:, is_token].sum(-1)
+        n_links += int(batch_links.any(-1).sum())
+        n_tokens += int(is_token.sum())
     model.train(was_training)
-    return HeadScores(agreement / max(n_links, 1), sharpness / max(n_symbols, 1), n_links)
+    return HeadScores(agreement / max(n_links, 1), sharpness / max(n_tokens, 1), n_links)
 
 
-def link(batches: Sequence[Batch], pad_id: int) -> list[Tensor]:
-    """For each batch (B, T, S): where a source symbol is the partner of a target symbol.
+def link_tokens(batches: Sequence[Batch], pad_id: int) -> list[Tensor]:
+    """For each batch (B, T, S): whether a target and a source token are linked.
 
-    Partners are the same in both directions of the model. A partner that stands in the source several times is one in
-    all its places, since the model knows no order. The end symbol stands in for "nothing" and is nobody's partner.
+    IBM model 1 ignores word order, so if a linked source token occurs several times, all its occurrences are linked.
+    The end token plays the role of the model's NULL word and is never linked.
     """
     cells = [_cells(batch, pad_id) for batch in batches]
-    offsets = torch.tensor([0, *(cell.n_symbols for cell in cells)]).cumsum(0)
-    src = torch.cat([cell.src for cell in cells])
-    tgt = torch.cat([cell.tgt for cell in cells])
-    tgt_place, src_place = (
-        torch.cat([getattr(cell, name) + offset for cell, offset in zip(cells, offsets, strict=False)])
-        for name in ("tgt_place", "src_place")
+    offsets = torch.tensor([0, *(batch_cells.n_positions for batch_cells in cells)]).cumsum(0)
+    src = torch.cat([batch_cells.src for batch_cells in cells])
+    tgt = torch.cat([batch_cells.tgt for batch_cells in cells])
+    tgt_position, src_position = (
+        torch.cat([getattr(batch_cells, name) + offset for batch_cells, offset in zip(cells, offsets, strict=False)])
+        for name in ("tgt_position", "src_position")
     )
-    forth = _is_best(_model_1(src, tgt, tgt_place), tgt_place)
-    back = _is_best(_model_1(tgt, src, src_place), src_place)
-    agreed = (forth & back).split([len(cell.src) for cell in cells])
-    partners = []
-    for batch, cell, chosen in zip(batches, cells, agreed, strict=True):
-        partner = torch.zeros(cell.shape, dtype=torch.bool)
-        partner[cell.where] = chosen
-        inside = _real(batch.tgt_out, pad_id)[:, :, None] & _real(batch.src, pad_id)[:, None, :]
-        partners.append(partner & inside)
-    return partners
+    is_best_source = _is_best(_ibm_model_1(src, tgt, tgt_position), tgt_position)
+    is_best_target = _is_best(_ibm_model_1(tgt, src, src_position), src_position)
+    is_linked = (is_best_source & is_best_target).split([len(batch_cells.src) for batch_cells in cells])
+    links = []
+    for batch, batch_cells, batch_is_linked in zip(batches, cells, is_linked, strict=True):
+        batch_links = torch.zeros(batch_cells.shape, dtype=torch.bool)  # (B, T, S)
+        batch_links[batch_cells.where] = batch_is_linked
+        are_tokens = _is_token(batch.tgt_out, pad_id)[:, :, None] & _is_token(batch.src, pad_id)[:, None, :]
+        links.append(batch_links & are_tokens)
+    return links
 
 
 class _Cells(NamedTuple):
-    """Every (target position, source position) of a batch that is not padding, one after the other: (N,)."""
+    """Every (target position, source position) of a batch that is not padding, in one row: (N,)."""
 
     shape: tuple[int, int, int]  # (B, T, S)
     where: tuple[Tensor, ...]  # row, target position, source position
-    src: Tensor  # the symbols
-    tgt: Tensor
-    src_place: Tensor  # a number for each position of the batch
-    tgt_place: Tensor
-    n_symbols: int  # places are below this
+    src: Tensor  # source token
+    tgt: Tensor  # target token
+    src_position: Tensor  # numbered across the rows of the batch
+    tgt_position: Tensor
+    n_positions: int  # upper limit of both
 
 
 def _cells(batch: Batch, pad_id: int) -> _Cells:
@@ -151,28 +151,28 @@ def _cells(batch: Batch, pad_id: int) -> _Cells:
     )
 
 
-def _model_1(given: Tensor, seen: Tensor, place: Tensor) -> Tensor:
-    """t(seen | given) of each cell (N,) by expectation and maximisation; `place` numbers the positions of `seen`."""
-    pair, cell_pair = torch.unique(given * (int(seen.max()) + 1) + seen, return_inverse=True)
-    n_pairs, n_places, n_given = len(pair), int(place.max()) + 1, int(given.max()) + 1
+def _ibm_model_1(given: Tensor, observed: Tensor, position: Tensor) -> Tensor:
+    """t(observed | given) of each cell (N,), by expectation maximisation. `position` is that of the observed token."""
+    pair, cell_pair = torch.unique(given * (int(observed.max()) + 1) + observed, return_inverse=True)
+    n_pairs, n_positions, n_given = len(pair), int(position.max()) + 1, int(given.max()) + 1
     pair_given = torch.empty(n_pairs, dtype=torch.long).scatter_(0, cell_pair, given)
     t = torch.ones(n_pairs, dtype=torch.float64)
     for _ in range(_EM_STEPS):
-        p = t[cell_pair]
-        p = p / torch.zeros(n_places, dtype=p.dtype).index_add_(0, place, p)[place]  # who of the sentence explains it
-        count = torch.zeros(n_pairs, dtype=p.dtype).index_add_(0, cell_pair, p)
+        p = t[cell_pair]  # expectation: how probable is it that this given token explains the observed one?
+        p = p / torch.zeros(n_positions, dtype=p.dtype).index_add_(0, position, p)[position]
+        count = torch.zeros(n_pairs, dtype=p.dtype).index_add_(0, cell_pair, p)  # maximisation
         t = count / torch.zeros(n_given, dtype=p.dtype).index_add_(0, pair_given, count)[pair_given]
     return t[cell_pair]
 
 
-def _is_best(t: Tensor, place: Tensor) -> Tensor:
-    """Which cells (N,) are their position's likeliest; a symbol that stands there twice is so twice."""
-    best = torch.zeros(int(place.max()) + 1, dtype=t.dtype).scatter_reduce_(0, place, t, "amax")
-    return t >= best[place] * (1 - 1e-9)
+def _is_best(t: Tensor, position: Tensor) -> Tensor:
+    """Which cells (N,) are the most likely of their position. Equal tokens are equally likely."""
+    best = torch.zeros(int(position.max()) + 1, dtype=t.dtype).scatter_reduce_(0, position, t, "amax")
+    return t >= best[position] * (1 - 1e-9)
 
 
-def _real(ids: Tensor, pad_id: int) -> Tensor:
-    """(B, T): what is neither padding nor the end symbol, which is the last before it."""
+def _is_token(ids: Tensor, pad_id: int) -> Tensor:
+    """(B, T): True except for padding and the end token, which is the last one before it."""
     ids = ids.cpu()
-    last = (ids != pad_id).sum(-1, keepdim=True) - 1
-    return torch.arange(ids.shape[1])[None] < last
+    end_position = (ids != pad_id).sum(-1, keepdim=True) - 1  # (B, 1)
+    return torch.arange(ids.shape[1])[None] < end_position

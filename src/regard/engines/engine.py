@@ -1,4 +1,4 @@
-"""How a finished model is run, whatever runs it."""
+"""The interface of an engine, and the choice of one. Imports no torch until a model needs it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PendingHypotheses:
 
 
 class Engine(Protocol):
-    """Ids in, ids out. Thread-safe. Order, batches and finished sentences leaving are the engine's own business."""
+    """Translates ids to ids. Thread-safe. Batches sentences in any order, and returns results in the given order."""
 
     name: str
 
@@ -40,10 +40,11 @@ class Engine(Protocol):
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
     ) -> NBestLists:
-        """For each source (ids without end symbol), its `n_best` hypotheses, best first.
+        """For each source (ids without the end token), its `n_best` hypotheses, best first.
 
-        `prefixes` are ids that the translations must begin with (they are part of the result).
-        `with_attention` fills in `Hypothesis.attention` from the model's alignment head.
+        `prefixes` are ids that the translations must begin with; they are part of the result.
+        `with_attention` fills in `Hypothesis.attention` with the weights of the model's alignment head over the
+        source. It stays None if the model names no such head.
         """
         ...
 
@@ -58,22 +59,22 @@ class Engine(Protocol):
         ...
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
-        """The given targets as hypotheses: forced decoding."""
+        """The given targets as hypotheses, by forced decoding with the default length penalty."""
         ...
 
     def close(self) -> None:
-        """Give back threads and memory."""
+        """Release threads and memory."""
         ...
 
 
 def load_engine(described: Description, engine: EngineName, precision: Precision, threads: int | None) -> Engine:
-    """`auto` is CTranslate2 where the model directory has it, torch elsewhere."""
+    """`auto` is CTranslate2 if the model directory has a converted model, else torch."""
     if engine not in get_args(EngineName):
-        raise UserError(f"no engine is called {engine!r}", hint=f"one of {', '.join(get_args(EngineName))}")
-    converted = any(name.startswith("ctranslate2/") for name in described.files)
-    if engine == "ctranslate2" and not converted:
-        raise UserError(f"{described.directory} can not run on CTranslate2", hint="use --engine torch")
-    if engine == "torch" or not converted:
+        raise UserError(f"there is no engine {engine!r}", hint=f"use one of {', '.join(get_args(EngineName))}")
+    is_converted = any(name.startswith("ctranslate2/") for name in described.files)
+    if engine == "ctranslate2" and not is_converted:
+        raise UserError(f"{described.directory} cannot run on CTranslate2", hint="use --engine torch")
+    if engine == "torch" or not is_converted:
         from regard.artifact import load_model
         from regard.engines.torch_engine import TorchEngine
 
@@ -89,7 +90,7 @@ def load_engine(described: Description, engine: EngineName, precision: Precision
 
 
 def n_cores() -> int:
-    """Those that this process may use; where the system does not say (macOS), all of them."""
+    """The number of cores that this process may use, or of all cores if the system does not tell (macOS)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

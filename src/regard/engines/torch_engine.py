@@ -1,6 +1,6 @@
-"""The reference engine: every architecture, every option, any device that torch knows.
+"""The reference engine: every architecture and every option, on any torch device.
 
-B batch, S source, T target, H heads, V vocabulary
+Shapes: B batch, S source, T target
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from regard.engines.engine import Ids, NBestLists, PendingHypotheses
 from regard.errors import DataError, RecipeError
 from regard.nn import Trace
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-# Padded source symbols of a batch, times the beam. More rows make the matrices of a step larger, which pays
-# until they leave the cache.
+# Source tokens per batch including padding, times the beam size. Larger batches are faster until the matrices of a
+# step no longer fit into the CPU cache.
 MAX_TOKENS_PER_BATCH = 4096
 
 
 class TorchEngine:
-    """A finished model, or an ensemble of several with one vocabulary, run by torch.
+    """A model, or an ensemble of models with the same vocabulary, run by torch.
 
-    Thread-safe: nothing in it changes while it translates. `n_threads` sets how many threads torch uses for one
-    operation, which is one setting for the whole process; None leaves it as it is.
+    Thread-safe: translating changes no attribute. `n_threads` sets the number of threads per torch operation, for the
+    whole process; None does not change it.
     """
 
     name = "torch"
@@ -55,11 +55,11 @@ class TorchEngine:
     ) -> None:
         self._loaded = [loaded] if isinstance(loaded, LoadedModel) else list(loaded)
         _require_one_vocabulary(self._loaded)
-        self._models = [one.model.to(device).eval() for one in self._loaded]
+        self._models = [model.model.to(device).eval() for model in self._loaded]
         self._device = torch.device(device)
         self._max_tokens_per_batch = max_tokens_per_batch
         self._max_positions = min(
-            (one.config.max_positions for one in self._loaded if one.config.positions == "learned"), default=None
+            (model.config.max_positions for model in self._loaded if model.config.positions == "learned"), default=None
         )
         tokenizer = self._loaded[0].tokenizers.target
         self._begin_id, self._end_id = tokenizer.bos_id, tokenizer.eos_id
@@ -73,32 +73,32 @@ class TorchEngine:
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
     ) -> NBestLists:
-        """For each source (ids without end symbol), its `n_best` hypotheses, best first.
+        """For each source (ids without the end token), its `n_best` hypotheses, best first.
 
-        `with_attention` fills in the weights of the model's alignment head over the source without its end symbol;
-        a model that names no such head leaves them out. An ensemble aligns by its first model.
+        `with_attention` fills in the weights of the model's alignment head over the source without its end token; they
+        stay None if the model names no such head. An ensemble uses the head of its first model.
         """
         check_options(options)
-        self._require_room(prefixes or (), "a prefix")
-        n_rows = options.beam if options.sampling is None else options.n_best
+        self._require_fitting_length(prefixes or (), "a prefix")
+        rows_per_sentence = options.beam if options.sampling is None else options.n_best
 
-        def run(numbers: Sequence[int]) -> list[list[Hypothesis]]:
-            chosen = [sources[i] for i in numbers]
-            step, state = self._begin(chosen)
-            found = decode(
+        def run(indices: Sequence[int]) -> NBestLists:
+            batch = [sources[i] for i in indices]
+            step, state = self._start(batch)
+            hypotheses = decode(
                 step,
                 state,
-                chosen,
+                batch,
                 options,
                 begin_id=self._begin_id,
                 end_id=self._end_id,
-                prefixes=None if prefixes is None else [prefixes[i] for i in numbers],
+                prefixes=None if prefixes is None else [prefixes[i] for i in indices],
                 max_length=self._max_positions,
                 device=self._device,
             )
-            return self._with_attention(chosen, found) if with_attention else found
+            return self._add_attention(batch, hypotheses) if with_attention else hypotheses
 
-        return self._in_batches(sources, run, n_rows)
+        return self._run_batches(sources, run, rows_per_sentence)
 
     def submit(
         self,
@@ -111,102 +111,111 @@ class TorchEngine:
         return PendingHypotheses(partial(self.translate, sources, options, prefixes, with_attention))
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
-        """The given targets as hypotheses: forced decoding, ranked by the default length penalty."""
+        """The given targets as hypotheses, by forced decoding with the default length penalty."""
         alpha = DecodingOptions().length_penalty
-        self._require_room(targets, "a translation")
+        self._require_fitting_length(targets, "a translation")
 
-        def run(numbers: Sequence[int]) -> list[Hypothesis]:
-            step, state = self._begin([sources[i] for i in numbers])
-            given = [targets[i] for i in numbers]
+        def run(indices: Sequence[int]) -> list[Hypothesis]:
+            step, state = self._start([sources[i] for i in indices])
+            batch_targets = [targets[i] for i in indices]
             ids = {"begin_id": self._begin_id, "end_id": self._end_id}
-            return score(step, state, given, length_penalty=alpha, device=self._device, **ids)
+            return score(step, state, batch_targets, length_penalty=alpha, device=self._device, **ids)
 
-        return self._in_batches(sources, run)
+        return self._run_batches(sources, run)
 
     def alternatives(self, sources: Sequence[Ids], prefixes: Sequence[Ids], k: int) -> list[list[tuple[int, float]]]:
-        """For each source the k likeliest symbols after a prefix, with their log-probabilities."""
+        """For each source the k most likely tokens after a prefix, with their log-probabilities."""
 
-        def run(numbers: Sequence[int]) -> list[list[tuple[int, float]]]:
-            step, state = self._begin([sources[i] for i in numbers])
-            given = [prefixes[i] for i in numbers]
-            return alternatives(step, state, given, k, begin_id=self._begin_id, device=self._device)
+        def run(indices: Sequence[int]) -> list[list[tuple[int, float]]]:
+            step, state = self._start([sources[i] for i in indices])
+            batch_prefixes = [prefixes[i] for i in indices]
+            return alternatives(step, state, batch_prefixes, k, begin_id=self._begin_id, device=self._device)
 
-        return self._in_batches(sources, run)
+        return self._run_batches(sources, run)
 
     def close(self) -> None:
-        """Let go of the models."""
+        """Release the models."""
         self._loaded, self._models = [], []
 
-    def _in_batches(
-        self, sources: Sequence[Ids], run: Callable[[Sequence[int]], list[Answer]], n_rows: int = 1
-    ) -> list[Answer]:
-        """Sentences of like length together, answers in the order of the sources."""
-        answers: dict[int, Answer] = {}
+    def _run_batches(
+        self, sources: Sequence[Ids], run: Callable[[Sequence[int]], list[Result]], rows_per_sentence: int = 1
+    ) -> list[Result]:
+        """Call `run` with the indices of sentences of similar length. Returns results in the order of the sources."""
+        results: dict[int, Result] = {}
+        max_tokens = self._max_tokens_per_batch // rows_per_sentence
         with torch.inference_mode():
-            for numbers in batches_by_length([len(ids) + 1 for ids in sources], self._max_tokens_per_batch // n_rows):
-                answers.update(zip(numbers, run(numbers), strict=True))
-        return [answers[i] for i in range(len(sources))]
+            for indices in batches_by_length([len(ids) + 1 for ids in sources], max_tokens):
+                results.update(zip(indices, run(indices), strict=True))
+        return [results[i] for i in range(len(sources))]
 
-    def _begin(self, sources: Sequence[Ids]) -> tuple[StepFunction, Any]:
-        """The step function of the model or the ensemble, and the state before the first symbol."""
-        self._require_room(sources, "a sentence")
-        src = self._padded([[*source, self._end_id] for source in sources])  # (B, S)
+    def _start(self, sources: Sequence[Ids]) -> tuple[StepFunction, Any]:
+        """The step function of the model or the ensemble, and the state before the first token."""
+        self._require_fitting_length(sources, "a sentence")
+        src = self._pad([[*source, self._end_id] for source in sources])  # (B, S)
         states = [model.start(model.encode(src)) for model in self._models]
         if len(states) == 1:
             return self._models[0].step, states[0]
         return ensemble([model.step for model in self._models]), ensemble_state(states)
 
-    def _require_room(self, sequences: Sequence[Ids], what: str) -> None:
-        """A DataError for one that, with its begin or end symbol, is longer than learned positions go."""
+    def _require_fitting_length(self, sequences: Sequence[Ids], what: str) -> None:
+        """Raise DataError if a sequence and its begin or end token need more positions than the model learned."""
         longest = max(map(len, sequences), default=0)
         if self._max_positions is not None and longest >= self._max_positions:
             raise DataError(
-                f"{what} of {longest} symbols is longer than the {self._max_positions} positions "
+                f"{what} of {longest} tokens is longer than the {self._max_positions} positions "
                 "that this model has learned",
                 hint="split it",
             )
 
-    def _padded(self, rows: Sequence[Sequence[int]]) -> Tensor:
+    def _pad(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """(B, longest row)."""
         pad_id, longest = self._models[0].pad_id, max(map(len, rows))
         padded = [[*row, *[pad_id] * (longest - len(row))] for row in rows]
         return torch.tensor(padded, dtype=torch.long, device=self._device)
 
-    def _with_attention(self, sources: Sequence[Ids], found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-        """The finished hypotheses once more, all positions at once, with a trace: no step pays for it."""
-        place = alignment_head(self._loaded[0])
-        if place is None:
-            return found
-        layer, head = place
-        pairs = [(source, one) for source, ones in zip(sources, found, strict=True) for one in ones]
-        src = self._padded([[*source, self._end_id] for source, _ in pairs])
-        tgt_in = self._padded([[self._begin_id, *one.ids[:-1]] for _, one in pairs])
+    def _add_attention(self, sources: Sequence[Ids], n_best_lists: NBestLists) -> NBestLists:
+        """Run the finished hypotheses once more, all positions at once, with a trace: the search stays fast."""
+        named_head = alignment_head(self._loaded[0])
+        if named_head is None:
+            return n_best_lists
+        layer, head = named_head
+        pairs = [
+            (source, hypothesis)
+            for source, hypotheses in zip(sources, n_best_lists, strict=True)
+            for hypothesis in hypotheses
+        ]
+        src = self._pad([[*source, self._end_id] for source, _ in pairs])  # (B, S)
+        tgt_in = self._pad([[self._begin_id, *hypothesis.ids[:-1]] for _, hypothesis in pairs])  # (B, T)
         trace = Trace()
         self._models[0].features(src, tgt_in, trace)
         weights = trace[f"decoder.{layer}.cross.weights"][:, head].cpu()  # (B, T, S)
-        aligned = iter(
-            replace(one, attention=tuple(map(tuple, rows[: len(one.ids), : len(source)].tolist())))
-            for rows, (source, one) in zip(weights, pairs, strict=True)
+        with_attention = iter(
+            replace(hypothesis, attention=tuple(map(tuple, rows[: len(hypothesis.ids), : len(source)].tolist())))
+            for rows, (source, hypothesis) in zip(weights, pairs, strict=True)
         )
-        return [[next(aligned) for _ in ones] for ones in found]
+        return [[next(with_attention) for _ in hypotheses] for hypotheses in n_best_lists]
 
 
 def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Numbers of sentences in batches of like length; padded, a batch has at most so many symbols, or one sentence."""
+    """Indices of sentences in batches of similar length, longest first.
+
+    A batch has at most `max_tokens` tokens including padding, or a single sentence.
+    """
     batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:
             yield batch
             batch = []
-        batch.append(number)
+        batch.append(index)
     if batch:
         yield batch
 
 
-def _require_one_vocabulary(loaded: Sequence[LoadedModel]) -> None:
-    if not loaded:
+def _require_one_vocabulary(models: Sequence[LoadedModel]) -> None:
+    if not models:
         raise RecipeError("an ensemble needs a model")
-    first = loaded[0].tokenizers
-    for other in (one.tokenizers for one in loaded[1:]):
-        same_source = first.source.to_bytes() == other.source.to_bytes()
-        if not same_source or first.target.to_bytes() != other.target.to_bytes():
+    first = models[0].tokenizers
+    for tokenizers in (model.tokenizers for model in models[1:]):
+        same_source = first.source.to_bytes() == tokenizers.source.to_bytes()
+        if not same_source or first.target.to_bytes() != tokenizers.target.to_bytes():
             raise RecipeError("these models have different vocabularies", hint="train them with one tokenizer")

@@ -1,11 +1,10 @@
-"""Our weights as a CTranslate2 model: the same numbers, laid out as that library wants them.
+"""Converts a model to CTranslate2: the same weights in the layout of that library.
 
-What CTranslate2 has to be told:
-- symbols are the numbers themselves, "0" … "V-1": the engine talks ids, and no text can pass for a special symbol;
-- the end of the source is appended by the engine, not by CTranslate2, whose attention would then leave it out;
-- positions are a table of our own (sine and cosine alternate in the paper; CTranslate2's own waves do not);
-- the heads of the alignment layer are put in an order where the best one for alignment stands first: the sum over heads
-  does not change, and CTranslate2 can only give the first heads' weights.
+- Tokens are the ids as strings, "0" … "V-1", so that no text can be mistaken for a special token.
+- The engine appends the end token to the source. If CTranslate2 did, its attention would leave that token out.
+- Positions are our own table: sine and cosine alternate in the paper, but not in CTranslate2.
+- CTranslate2 can only return the attention of the first heads of a layer, so the alignment head changes places with
+  head 0. The sum over heads does not change.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from regard.nn import FeedForward, MultiHeadAttention, Residual, sinusoid
 Quantization = Literal["float32", "int8"]
 
 SUBDIRECTORY = "ctranslate2"
-N_POSITIONS = 4096  # rows of the table of waves: far past any training length, and a text that long should be split
+N_POSITIONS = 4096  # of the sinusoids: far more than in training; a longer text should be split
 
 
 def unsupported_reason(config: TransformerConfig) -> str | None:
-    """Why CTranslate2 can not run such a model, or None where it can."""
+    """Why CTranslate2 cannot run such a model; None if it can."""
     if config.attention == "additive":
-        return "additive attention is not known to CTranslate2"
+        return "CTranslate2 does not support additive attention"
     return None
 
 
 def convert(loaded: LoadedModel, directory: Path, quantization: Quantization) -> None:
-    """Write `directory` (which must not exist) as a CTranslate2 model of the same translations."""
+    """Write the model as CTranslate2 model into `directory`, which must not exist."""
     reason = unsupported_reason(loaded.config)
     if reason is not None:
-        raise ArtifactError(f"the model can not be converted: {reason}", hint="use the engine 'torch'")
-    spec = _specify(loaded)
+        raise ArtifactError(f"the model cannot be converted: {reason}", hint="use the engine 'torch'")
+    spec = _make_spec(loaded)
     spec.validate()
     spec.optimize(quantization=quantization)
     directory.mkdir()
@@ -51,29 +50,29 @@ def convert(loaded: LoadedModel, directory: Path, quantization: Quantization) ->
 
 
 def add_ctranslate2(model_directory: Path) -> None:
-    """Put the converted model into a model directory, whole or not at all; an older one there is replaced."""
+    """Add the converted model to a model directory, or replace an older one, atomically."""
     loaded = load_model(model_directory)
 
-    def write(aside: Path) -> None:
-        shutil.copytree(model_directory, aside, dirs_exist_ok=True, ignore=_left_behind)
-        convert(loaded, aside / SUBDIRECTORY, "float32")
+    def write(temporary: Path) -> None:
+        shutil.copytree(model_directory, temporary, dirs_exist_ok=True, ignore=_not_copied)
+        convert(loaded, temporary / SUBDIRECTORY, "float32")
 
     commit_directory(model_directory, write)
 
 
-def _left_behind(directory: str, names: list[str]) -> set[str]:
-    """What is made anew."""
+def _not_copied(directory: str, names: list[str]) -> set[str]:
+    """Files that are written anew."""
     return {SUBDIRECTORY, "manifest.json"} & set(names)
 
 
 @torch.no_grad()
-def _specify(loaded: LoadedModel) -> Any:
-    from ctranslate2.specs import TransformerSpec, common_spec  # brings torch: not for those who only translate
+def _make_spec(loaded: LoadedModel) -> Any:
+    from ctranslate2.specs import TransformerSpec, common_spec  # slow to import
 
     config, model = loaded.config, loaded.model
     activation = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}[config.activation]
-    chosen = alignment_head(loaded)
-    layer, head = chosen or (config.n_decoder_layers - 1, 0)
+    named_head = alignment_head(loaded)
+    layer, head = named_head or (config.n_decoder_layers - 1, 0)
     spec = TransformerSpec.from_config(
         (config.n_encoder_layers, config.n_decoder_layers),
         config.n_heads,
@@ -81,7 +80,7 @@ def _specify(loaded: LoadedModel) -> Any:
         activation=common_spec.Activation[activation],
         ffn_glu=config.activation == "swiglu",
         alignment_layer=layer,
-        alignment_heads=0 if chosen is None else 1,  # 0 would be the mean of all: the engine leaves it out
+        alignment_heads=0 if named_head is None else 1,  # 0: the mean of all heads, which the engine does not return
     )
     encoder, decoder = spec.encoder, spec.decoder
     encoder.embeddings[0].weight = _array(model.source.embedding.weight)
@@ -89,26 +88,26 @@ def _specify(loaded: LoadedModel) -> Any:
     decoder.projection.weight = _array(model.output_weight)
     encoder.position_encodings.encodings = _position_table(loaded, "source")
     decoder.position_encodings.encodings = _position_table(loaded, "target")
-    for i, part in enumerate(model.encoder):
-        _set_encoder_layer(encoder.layer[i], part)
-    for i, part in enumerate(model.decoder):
-        _set_decoder_layer(decoder.layer[i], part, first_head=head if i == layer else 0)
+    for i, module in enumerate(model.encoder):
+        _set_encoder_layer(encoder.layer[i], module)
+    for i, module in enumerate(model.decoder):
+        _set_decoder_layer(decoder.layer[i], module, first_head=head if i == layer else 0)
     if config.norm == "pre":
         _set_norm(encoder.layer_norm, model.encoder_norm)
         _set_norm(decoder.layer_norm, model.decoder_norm)
-    _describe(spec, loaded)
+    _set_vocabulary(spec, loaded)
     return spec
 
 
-def _describe(spec: Any, loaded: LoadedModel) -> None:
-    """The symbols, and the special ones among them."""
+def _set_vocabulary(spec: Any, loaded: LoadedModel) -> None:
+    """The tokens, and which of them are special."""
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
     spec.register_source_vocabulary([str(i) for i in range(source.size)])
     spec.register_target_vocabulary([str(i) for i in range(target.size)])
     spec.config.bos_token = spec.config.decoder_start_token = str(target.bos_id)
     spec.config.eos_token, spec.config.unk_token = str(target.eos_id), str(target.unk_id)
     spec.config.add_source_bos = spec.config.add_source_eos = False
-    spec.config.layer_norm_epsilon = 1e-5  # torch's
+    spec.config.layer_norm_epsilon = 1e-5  # the default of torch
 
 
 def _position_table(loaded: LoadedModel, side: Literal["source", "target"]) -> Any:
@@ -138,24 +137,27 @@ def _set_decoder_layer(spec: Any, layer: nn.Module, first_head: int) -> None:
 
 def _set_self_attention(spec: Any, module: MultiHeadAttention) -> None:
     weight, bias = _scaled(module)
-    _set_linear(spec.linear[0], weight, bias)  # W_Q, W_K, W_V one under the other, as ours
+    _set_linear(spec.linear[0], weight, bias)  # W_Q, W_K, W_V in one matrix, like ours
     _set_linear(spec.linear[1], module.out.weight, module.out.bias)
 
 
 def _set_cross_attention(spec: Any, module: MultiHeadAttention, first_head: int) -> None:
-    """The queries' matrix alone, keys and values fused; `first_head` changes places with head 0."""
+    """One matrix for the queries, one for keys and values; `first_head` changes places with head 0."""
     heads = list(range(module.n_heads))
     heads[0], heads[first_head] = first_head, 0
     rows = torch.arange(module.d_model).view(module.n_heads, module.d_k)[heads].flatten()  # (D,)
     weight, bias = _scaled(module)
-    weight, bias = weight.view(3, module.d_model, -1)[:, rows], bias.view(3, module.d_model)[:, rows]
+    weight, bias = (
+        weight.view(3, module.d_model, -1)[:, rows],
+        bias.view(3, module.d_model)[:, rows],
+    )  # (3, D, D), (3, D)
     _set_linear(spec.linear[0], weight[0], bias[0])
     _set_linear(spec.linear[1], weight[1:].flatten(0, 1), bias[1:].flatten())
     _set_linear(spec.linear[2], module.out.weight[:, rows], module.out.bias)
 
 
 def _scaled(module: MultiHeadAttention) -> tuple[Tensor, Tensor]:
-    """Weight (3D, D) and bias (3D) of W_Q, W_K, W_V; CTranslate2 divides by √d_k, which plain dot-product must undo."""
+    """Weight (3D, D) and bias (3D,) of W_Q, W_K, W_V. CTranslate2 always divides scores by √d_k; undo it if needed."""
     weight, bias = module.qkv.weight.clone(), module.qkv.bias.clone()
     if module.kind == "dot_product":
         weight[: module.d_model] *= module.d_k**0.5
@@ -167,8 +169,8 @@ def _set_feed_forward(spec: Any, module: FeedForward) -> None:
     weight: Tensor = module.inner.weight
     bias: Tensor = module.inner.bias
     if module.activation == "swiglu":
-        (weight, unchanged), (bias, unchanged_bias) = weight.chunk(2), bias.chunk(2)
-        _set_linear(spec.linear_0_noact, unchanged, unchanged_bias)
+        (weight, ungated), (bias, ungated_bias) = weight.chunk(2), bias.chunk(2)  # (F, D), (F,)
+        _set_linear(spec.linear_0_noact, ungated, ungated_bias)
     _set_linear(spec.linear_0, weight, bias)
     _set_linear(spec.linear_1, module.outer.weight, module.outer.bias)
 
@@ -184,5 +186,5 @@ def _set_norm(spec: Any, module: nn.Module) -> None:
 
 
 def _array(tensor: Tensor) -> Any:
-    """A float32 array of its own: quantising works in place."""
+    """A float32 copy: quantisation works in place."""
     return tensor.detach().to("cpu", torch.float32, copy=True).contiguous().numpy()

@@ -1,4 +1,4 @@
-"""The fast engine: CTranslate2 on the CPU, int8 or float32. No torch is imported here."""
+"""The fast engine: CTranslate2 on the CPU, in int8 or float32. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from functools import partial
 from itertools import repeat
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 import ctranslate2
 
+from regard.artifact.directory import COPY_AGAIN
 from regard.decoding.options import DecodingOptions, Hypothesis, check_options, gnmt
 from regard.engines.ctranslate2.model_file import check_converted
 from regard.engines.ctranslate2.search import (
     END,
-    Job,
+    BatchItem,
     RawHypothesis,
-    batches_of,
-    beta_of,
-    constrains,
-    of_one_limit,
-    outcomes_of,
-    ranked,
-    settings_of,
+    changes_probabilities,
+    length_exponent,
+    make_batches,
+    make_batches_by_limit,
+    parse_result,
+    rank,
+    search_settings,
 )
-from regard.engines.engine import Ids, NBestLists, PendingHypotheses, n_cores
+from regard.engines.engine import Ids, NBestLists, PendingHypotheses, Precision, n_cores
 from regard.errors import ArtifactError, DataError
 
-ComputeType = Literal["int8", "float32"]
+_seed_lock = Lock()  # CTranslate2 has one seed for the whole process
 
-_AGAIN = "copy the model again from where it was made"
-
-_seeding = Lock()  # CTranslate2 has one seed for the whole process
+_Result = tuple[BatchItem, list[RawHypothesis]]
 
 
 @dataclass(frozen=True)
-class _Running:
-    """A batch that the workers have, and what will be its results."""
+class _SubmittedBatch:
+    """A batch that was given to the workers, and its future results."""
 
-    batch: list[Job]
+    batch: list[BatchItem]
     beta: float
-    results: list[Any]
+    futures: list[Any]
 
 
 class CTranslate2Engine:
-    """A converted model, run by `n_threads` workers of one thread each (as many as there are cores).
+    """A converted model, run by `n_threads` workers with one thread each; by default, one worker per core.
 
-    One worker of two threads does half the work of two workers of one, and takes longer for a single sentence too.
+    Two workers with one thread each translate twice as fast as one worker with two threads, which is slower even for
+    a single sentence.
     """
 
     name = "ctranslate2"
@@ -57,18 +57,18 @@ class CTranslate2Engine:
         self,
         directory: Path,
         *,
-        compute_type: ComputeType = "int8",
+        compute_type: Precision = "int8",
         n_threads: int | None = None,
         n_symbols: tuple[int, int] | None = None,
     ) -> None:
         self._directory, self._compute_type = directory, compute_type
-        self.max_positions, n_src, n_tgt, self._aligns = check_converted(directory)
+        self.max_positions, n_src, n_tgt, self._has_alignment_head = check_converted(directory)
         self._n_symbols = (n_src, n_tgt)
-        if n_symbols is not None and n_symbols != self._n_symbols:  # of the tokenizers beside it
-            message = f"{directory} has {self._n_symbols} symbols, and the tokenizers beside it {n_symbols}"
-            raise ArtifactError(message, hint=_AGAIN)
+        if n_symbols is not None and n_symbols != self._n_symbols:  # sizes of the tokenizers in the model directory
+            message = f"{directory} has vocabularies of {self._n_symbols} tokens, but the tokenizers have {n_symbols}"
+            raise ArtifactError(message, hint=COPY_AGAIN)
         self._n_workers = n_threads or n_cores()
-        self._names = [str(i) for i in range(max(n_src, n_tgt))]
+        self._token_names = [str(i) for i in range(max(n_src, n_tgt))]
         self._translator: Any = self._load(self._n_workers)
 
     def translate(
@@ -78,11 +78,11 @@ class CTranslate2Engine:
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
     ) -> NBestLists:
-        """For each source (ids without end symbol), its `n_best` hypotheses, best first.
+        """For each source (ids without the end token), its `n_best` hypotheses, best first.
 
-        `with_attention` fills in the weights of the model's alignment head over the source without its end symbol; a
-        model that names no such head leaves them out. It also fills in `log_probs`, which cost a second pass: they are
-        empty otherwise. An empty source stays empty.
+        `with_attention` fills in the weights of the model's alignment head over the source without its end token; they
+        stay None if the model has no such head. It also fills in `log_probs`, which need a second pass and are empty
+        otherwise. The translation of an empty source is empty.
         """
         return self.submit(sources, options, prefixes, with_attention).result()
 
@@ -95,28 +95,28 @@ class CTranslate2Engine:
     ) -> PendingHypotheses:
         """Queue the batches for the workers. Only sampling does all its work in `result()`."""
         check_options(options)
-        jobs = self._jobs(sources, options, prefixes)
-        waiting = [job for job in jobs if job.source]
+        items = self._items(sources, options, prefixes)
+        not_empty = [item for item in items if item.source]
         if options.sampling is not None:
-            answers = partial(self._sample, waiting, options)
+            wait = partial(self._sample, not_empty, options)
         else:
-            running = self._start(self._translator, batches_of(waiting, self._n_workers, options.beam), options)
-            answers = partial(self._search, running, options)
-        looks = with_attention or prefixes is not None or constrains(options)
+            batches = make_batches(not_empty, self._n_workers, options.beam)
+            wait = partial(self._search, self._submit(self._translator, batches, options), options)
+        needs_second_pass = with_attention or prefixes is not None or changes_probabilities(options)
 
-        def found() -> NBestLists:
-            ordered = _in_order(jobs, answers(), options)
-            if looks:
-                return self._looked_into(sources, ordered, options, with_attention)
+        def result() -> NBestLists:
+            ordered = _in_order(items, wait(), options)
+            if needs_second_pass:
+                return self._second_pass(sources, ordered, options, with_attention)
             alpha = options.length_penalty
-            return [[Hypothesis(one.ids, (), one.score(alpha)) for one in some] for some in ordered]
+            return [[Hypothesis(raw.ids, (), raw.score(alpha)) for raw in hypotheses] for hypotheses in ordered]
 
-        return PendingHypotheses(found)
+        return PendingHypotheses(result)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
-        """The given targets as hypotheses, scored with the default length penalty: forced decoding."""
-        self._require_known(sources, 0)
-        self._require_known(targets, 1)
+        """The given targets as hypotheses, by forced decoding with the default length penalty."""
+        self._require_valid(sources, self._n_symbols[0])
+        self._require_valid(targets, self._n_symbols[1])
         alpha = DecodingOptions().length_penalty
         return [
             Hypothesis(tuple(target), log_probs, sum(log_probs) / gnmt(len(log_probs), alpha))
@@ -124,7 +124,7 @@ class CTranslate2Engine:
         ]
 
     def close(self) -> None:
-        """Give back threads and memory."""
+        """Release threads and memory."""
         self._translator = None
 
     def _load(self, n_workers: int) -> Any:
@@ -138,164 +138,171 @@ class CTranslate2Engine:
                 max_queued_batches=-1,  # submitting never blocks
             )
         except (RuntimeError, ValueError) as error:
-            raise ArtifactError(f"{self._directory} is not a CTranslate2 model: {error}", hint=_AGAIN) from error
+            raise ArtifactError(f"{self._directory} is not a CTranslate2 model: {error}", hint=COPY_AGAIN) from error
 
-    def _jobs(self, sources: Sequence[Ids], options: DecodingOptions, prefixes: Sequence[Ids] | None) -> list[Job]:
+    def _items(
+        self, sources: Sequence[Ids], options: DecodingOptions, prefixes: Sequence[Ids] | None
+    ) -> list[BatchItem]:
         forced = prefixes if prefixes is not None else [()] * len(sources)
-        self._require_known(sources, 0)
-        self._require_known(forced, 1)
-        jobs = []
-        for place, (source, prefix) in enumerate(zip(sources, forced, strict=True)):
-            limit = max(len(source) + options.extra_length, len(prefix) + 1)  # the end symbol counts
-            jobs.append(Job(place, source, prefix, min(limit, self.max_positions - 1)))  # begin has a position too
-        return jobs
+        self._require_valid(sources, self._n_symbols[0])
+        self._require_valid(forced, self._n_symbols[1])
+        items = []
+        for index, (source, prefix) in enumerate(zip(sources, forced, strict=True)):
+            limit = max(len(source) + options.extra_length, len(prefix) + 1)  # includes the end token
+            limit = min(limit, self.max_positions - 1)  # the begin token needs a position too
+            items.append(BatchItem(index, source, prefix, limit))
+        return items
 
-    def _require_known(self, sequences: Sequence[Ids], side: int) -> None:
-        n_symbols = self._n_symbols[side]
+    def _require_valid(self, sequences: Sequence[Ids], n_symbols: int) -> None:
         for ids in sequences:
             if len(ids) >= self.max_positions:
                 raise DataError(
-                    f"a text of {len(ids):,} symbols is longer than the model's {self.max_positions:,} positions",
+                    f"a text of {len(ids):,} tokens is longer than the model's {self.max_positions:,} positions",
                     hint="split it into shorter lines",
                 )
             if len(ids) and not (min(ids) >= 0 and max(ids) < n_symbols):
                 raise ValueError(f"an id is outside the vocabulary of {n_symbols}")
 
-    def _search(self, running: list[_Running], options: DecodingOptions) -> list[_Answer]:
-        """A batch has one limit, that of its longest source: a sentence that reached its own goes again with that."""
-        done: list[_Answer] = []
-        over: list[_Answer] = []
-        for batch, answers in _answered(running):
-            limit = max(job.limit for job in batch)
-            for job, found in answers:
-                reached = job.limit < limit and max(len(one.ids) + one.ended for one in found) >= job.limit
-                (over if reached else done).append((job, found))
-        if options.beam == 1:
-            return done + self._cut(over)
-        again = of_one_limit([job for job, _ in over], self._n_workers, options.beam)
-        for _, answers in _answered(self._start(self._translator, again, options)):
-            done += answers
-        return done
-
-    def _cut(self, over: list[_Answer]) -> list[_Answer]:
-        """A greedy search that ends at its limit finds the beginning of what it finds without."""
-        cut = [(job, found[0].ids[: job.limit], len(found[0].ids) < job.limit) for job, found in over]
-        log_probs = self._log_probs([job.source for job, _, _ in cut], [ids for _, ids, _ in cut])
-        return [
-            (job, [RawHypothesis(ids, ended, sum(known[: len(ids) + ended]))])
-            for (job, ids, ended), known in zip(cut, log_probs, strict=True)
-        ]
-
-    def _sample(self, jobs: list[Job], options: DecodingOptions) -> list[_Answer]:
-        """Draw translations: the same ones for the same list and seed.
-
-        A thread of CTranslate2 takes the seed once, when it first draws, so each call has one new thread of its own.
-        """
-        assert options.sampling is not None
-        with _seeding:
-            ctranslate2.set_random_seed(options.sampling.seed)
-            running = self._start(self._load(1), of_one_limit(jobs, 1), options)
-            return [answer for _, answers in _answered(running) for answer in answers]
-
-    def _start(self, translator: Any, batches: list[list[Job]], options: DecodingOptions) -> list[_Running]:
-        """All batches at once to the workers."""
-        settings = settings_of(options, self._n_symbols[1])
-        running = []
+    def _submit(
+        self, translator: Any, batches: list[list[BatchItem]], options: DecodingOptions
+    ) -> list[_SubmittedBatch]:
+        """Give all batches to the workers."""
+        settings = search_settings(options, self._n_symbols[1])
+        submitted = []
         for batch in batches:
-            limit = max(job.limit for job in batch)
-            beta = beta_of(options.length_penalty, max(len(job.source) for job in batch))
-            results = translator.translate_batch(
-                self._tokens((job.source for job in batch), end=True),
-                self._tokens(job.prefix for job in batch) if batch[0].prefix else None,
+            limit = max(item.limit for item in batch)
+            beta = length_exponent(options.length_penalty, max(len(item.source) for item in batch))
+            futures = translator.translate_batch(
+                self._tokens((item.source for item in batch), add_end=True),
+                self._tokens(item.prefix for item in batch) if batch[0].prefix else None,
                 max_decoding_length=limit,
                 min_decoding_length=min(options.min_length, limit),
                 length_penalty=beta,
                 **settings,
             )
-            running.append(_Running(batch, beta, results))
-        return running
+            submitted.append(_SubmittedBatch(batch, beta, futures))
+        return submitted
 
-    def _looked_into(
-        self, sources: Sequence[Ids], found: list[list[RawHypothesis]], options: DecodingOptions, with_attention: bool
-    ) -> list[list[Hypothesis]]:
-        """The same hypotheses with what the model itself says of each symbol, ranked by that."""
-        pairs = [(source, one) for source, some in zip(sources, found, strict=True) for one in some]
-        flat_sources, flat_targets = [source for source, _ in pairs], [one.ids for _, one in pairs]
-        log_probs = iter(self._log_probs(flat_sources, flat_targets))
-        attention = iter(
-            self._attention(flat_sources, flat_targets) if with_attention and self._aligns else repeat(None)
-        )
-        done = []
-        for some in found:
+    def _search(self, submitted: list[_SubmittedBatch], options: DecodingOptions) -> list[_Result]:
+        """A batch has the limit of its longest source. Sentences that exceed their own limit are searched again."""
+        results: list[_Result] = []
+        too_long: list[_Result] = []
+        for batch, batch_results in _wait(submitted):
+            limit = max(item.limit for item in batch)
+            for item, hypotheses in batch_results:
+                longest = max(len(hypothesis.ids) + hypothesis.ended for hypothesis in hypotheses)
+                exceeds = item.limit < limit and longest >= item.limit
+                (too_long if exceeds else results).append((item, hypotheses))
+        if options.beam == 1:
+            return results + self._cut(too_long)
+        batches = make_batches_by_limit([item for item, _ in too_long], self._n_workers, options.beam)
+        for _, batch_results in _wait(self._submit(self._translator, batches, options)):
+            results += batch_results
+        return results
+
+    def _cut(self, too_long: list[_Result]) -> list[_Result]:
+        """Greedy search with a limit gives the beginning of greedy search without one: no need to search again."""
+        cut = [
+            (item, hypotheses[0].ids[: item.limit], len(hypotheses[0].ids) < item.limit)
+            for item, hypotheses in too_long
+        ]
+        log_probs = self._log_probs([item.source for item, _, _ in cut], [ids for _, ids, _ in cut])
+        return [
+            (item, [RawHypothesis(ids, ended, sum(ids_log_probs[: len(ids) + ended]))])
+            for (item, ids, ended), ids_log_probs in zip(cut, log_probs, strict=True)
+        ]
+
+    def _sample(self, items: list[BatchItem], options: DecodingOptions) -> list[_Result]:
+        """Random translations: the same ones for the same sources and seed.
+
+        A thread of CTranslate2 reads the seed only once, when it first draws. So each call starts a new thread.
+        """
+        assert options.sampling is not None
+        with _seed_lock:
+            ctranslate2.set_random_seed(options.sampling.seed)
+            submitted = self._submit(self._load(1), make_batches_by_limit(items, 1), options)
+            return [result for _, batch_results in _wait(submitted) for result in batch_results]
+
+    def _second_pass(
+        self, sources: Sequence[Ids], ordered: list[list[RawHypothesis]], options: DecodingOptions, with_attention: bool
+    ) -> NBestLists:
+        """The same hypotheses with the model's own log-probability of each token, and ranked by these."""
+        pairs = [(source, raw.ids) for source, hypotheses in zip(sources, ordered, strict=True) for raw in hypotheses]
+        flat_sources, flat_targets = [source for source, _ in pairs], [target for _, target in pairs]
+        flat_log_probs = iter(self._log_probs(flat_sources, flat_targets))
+        has_attention = with_attention and self._has_alignment_head
+        flat_attention = iter(self._attention(flat_sources, flat_targets) if has_attention else repeat(None))
+        n_best_lists = []
+        for hypotheses in ordered:
             scored = []
-            for one in some:
-                known = next(log_probs)[: len(one.ids) + one.ended]
-                score = replace(one, total=sum(known)).score(options.length_penalty)
-                scored.append(Hypothesis(one.ids, known, score, next(attention)))
-            done.append(sorted(scored, key=lambda one: -one.score))
-        return done
+            for raw in hypotheses:
+                log_probs = next(flat_log_probs)[: len(raw.ids) + raw.ended]
+                score = replace(raw, total=sum(log_probs)).score(options.length_penalty)
+                scored.append(Hypothesis(raw.ids, log_probs, score, next(flat_attention)))
+            n_best_lists.append(sorted(scored, key=lambda hypothesis: -hypothesis.score))
+        return n_best_lists
 
     def _attention(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[tuple[tuple[float, ...], ...]]:
-        """The alignment head's weights at the steps that give each target symbol."""
-        done: list[tuple[tuple[float, ...], ...]] = [()] * len(targets)
-        jobs = [Job(i, source, target, 0) for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
-        batches = batches_of([job for job in jobs if job.source and job.prefix], self._n_workers)
-        waiting = [
+        """For each target (target length, source length): weights of the alignment head at the step of each token."""
+        attention: list[tuple[tuple[float, ...], ...]] = [()] * len(targets)
+        items = [item for item in _forced_items(sources, targets) if item.source and item.prefix]
+        batches = make_batches(items, self._n_workers)
+        submitted = [
             self._translator.translate_batch(
-                self._tokens((job.source for job in batch), end=True),
-                self._tokens(job.prefix for job in batch),
+                self._tokens((item.source for item in batch), add_end=True),
+                self._tokens(item.prefix for item in batch),
                 beam_size=1,
-                max_decoding_length=max(len(job.prefix) for job in batch),
+                max_decoding_length=max(len(item.prefix) for item in batch),
                 max_input_length=0,
                 return_attention=True,
                 asynchronous=True,
             )
             for batch in batches
         ]
-        for batch, results in zip(batches, waiting, strict=True):
-            for job, one in zip(batch, results, strict=True):
-                rows = one.result().attention[0][: len(job.prefix)]
-                done[job.place] = tuple(tuple(row[: len(job.source)]) for row in rows)
-        return done
+        for batch, futures in zip(batches, submitted, strict=True):
+            for item, future in zip(batch, futures, strict=True):
+                rows = future.result().attention[0][: len(item.prefix)]
+                attention[item.index] = tuple(tuple(row[: len(item.source)]) for row in rows)
+        return attention
 
     def _log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[tuple[float, ...]]:
-        """Of every target symbol, and of the end behind them."""
-        jobs = [Job(i, source, target, 0) for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
-        batches = batches_of(sorted(jobs, key=lambda job: len(job.prefix)), self._n_workers)
-        waiting = [
+        """For each target the log-probabilities of its tokens and of the end token."""
+        items = _forced_items(sources, targets)
+        batches = make_batches(sorted(items, key=lambda item: len(item.prefix)), self._n_workers)
+        submitted = [
             self._translator.score_batch(
-                self._tokens((job.source for job in batch), end=True),
-                self._tokens(job.prefix for job in batch),
+                self._tokens((item.source for item in batch), add_end=True),
+                self._tokens(item.prefix for item in batch),
                 max_input_length=0,
                 asynchronous=True,
             )
             for batch in batches
         ]
-        done: list[tuple[float, ...]] = [()] * len(jobs)
-        for batch, results in zip(batches, waiting, strict=True):
-            for job, one in zip(batch, results, strict=True):
-                done[job.place] = tuple(one.result().log_probs)
-        return done
+        log_probs: list[tuple[float, ...]] = [()] * len(items)
+        for batch, futures in zip(batches, submitted, strict=True):
+            for item, future in zip(batch, futures, strict=True):
+                log_probs[item.index] = tuple(future.result().log_probs)
+        return log_probs
 
-    def _tokens(self, sequences: Iterable[Ids], end: bool = False) -> list[list[str]]:
-        """Ids as CTranslate2 reads them."""
-        names, last = self._names, [END] if end else []
-        return [[names[i] for i in ids] + last for ids in sequences]
-
-
-_Answer = tuple[Job, list[RawHypothesis]]
+    def _tokens(self, sequences: Iterable[Ids], add_end: bool = False) -> list[list[str]]:
+        """Ids as strings, the tokens of the converted model."""
+        names, end = self._token_names, [END] if add_end else []
+        return [[names[i] for i in ids] + end for ids in sequences]
 
 
-def _answered(running: list[_Running]) -> Iterator[tuple[list[Job], list[_Answer]]]:
-    """Each batch with its answers, as soon as they are there."""
-    for one in running:
-        yield (
-            one.batch,
-            [(job, outcomes_of(r.result(), one.beta)) for job, r in zip(one.batch, one.results, strict=True)],
-        )
+def _forced_items(sources: Sequence[Ids], targets: Sequence[Ids]) -> list[BatchItem]:
+    """Items for forced decoding, with the targets as prefixes."""
+    return [BatchItem(i, source, target, 0) for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
 
 
-def _in_order(jobs: list[Job], answers: list[_Answer], options: DecodingOptions) -> list[list[RawHypothesis]]:
-    """As the sources came; an empty one stays empty."""
-    found = {job.place: ranked(some, options) for job, some in answers}
-    return [found.get(job.place) or [RawHypothesis(tuple(job.prefix), True, 0.0)] for job in jobs]
+def _wait(submitted: list[_SubmittedBatch]) -> Iterator[tuple[list[BatchItem], list[_Result]]]:
+    """Each batch and its results, as soon as they are ready."""
+    for batch in submitted:
+        hypotheses = [parse_result(future.result(), batch.beta) for future in batch.futures]
+        yield batch.batch, list(zip(batch.batch, hypotheses, strict=True))
+
+
+def _in_order(items: list[BatchItem], results: list[_Result], options: DecodingOptions) -> list[list[RawHypothesis]]:
+    """The ranked hypotheses in the order of the sources. An empty source has an empty translation."""
+    by_index = {item.index: rank(hypotheses, options) for item, hypotheses in results}
+    return [by_index.get(item.index) or [RawHypothesis(tuple(item.prefix), True, 0.0)] for item in items]

@@ -1,10 +1,10 @@
-"""A converted model from a stranger: every name, type, size and number is checked before CTranslate2 reads it.
+"""Checks a converted model that may come from an untrusted source, before CTranslate2 reads it.
 
-CTranslate2 trusts the shapes in its file once it has them in memory. Here they have to be those of a Transformer,
-whole and nothing but, so that no product reads past the end of a matrix.
+CTranslate2 trusts the shapes in `model.bin`. Here they have to be exactly those of a Transformer, so that no matrix
+product reads past the end of a matrix.
 
-`model.bin`: version, name and revision of the layout; then each variable as name, shape, type, size, values; then
-aliases, names for variables that are the same.
+Format of `model.bin`: version of the file, name and revision of the spec; the number of variables, and each as name,
+shape, type, size and values; the number of aliases, and each as alias and name of a variable.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from regard.text.vocabulary import BOS_ID, EOS_ID, UNK_ID
 
 Shape = tuple[int, ...]
 
-_LAYOUT = (6, "TransformerSpec", 7)  # version of the file, name and revision of the layout
+_SPEC = (6, "TransformerSpec", 7)  # version of the file, name and revision of the spec
 _FLOAT32, _INT8, _INT16 = 0, 1, 2
 _TYPES: dict[int, np.dtype[Any]] = {_FLOAT32: np.dtype("<f4"), _INT8: np.dtype("<i1"), _INT16: np.dtype("<i2")}
 _MAX_JSON_BYTES = 100_000_000
 _MAX_VARIABLES = 100_000
 _MAX_RANK = 2
-# what is not a weight, with the values that it may have
+# integers that are not weights, with their only allowed values
 _FIXED = {
     "decoder/alibi": 0,
     "decoder/alibi_use_positive_positions": 0,
@@ -43,65 +43,65 @@ _FIXED = {
     "encoder/multi_query_attention": 0,
     "encoder/scale_embeddings": 1,
 }
-_CHOSEN = ("activation", "num_heads", "pre_norm")  # the same on both sides
+_SHARED = ("activation", "num_heads", "pre_norm")  # equal in encoder and decoder
 
 
-class Limits(NamedTuple):
-    """What the engine has to know of a converted model."""
+class ConvertedModel(NamedTuple):
+    """Sizes of a converted model."""
 
     max_positions: int
     n_src_symbols: int
     n_tgt_symbols: int
-    aligns: bool  # whether it gives the attention of a chosen head
+    has_alignment_head: bool
 
 
-def check_converted(directory: Path) -> Limits:
-    """Refuse a directory that `convert` could not have written."""
+def check_converted(directory: Path) -> ConvertedModel:
+    """Raise ArtifactError for a directory that `convert` cannot have written."""
     try:
         shapes, numbers = _read_variables(directory / "model.bin")
-        limits = _require_transformer(shapes, numbers)
-        _require_config(directory, limits)
+        converted = _require_transformer(shapes, numbers)
+        _require_config(directory, converted)
     except (ValueError, KeyError, IndexError, struct.error, UnicodeDecodeError, RecursionError) as error:
-        raise ArtifactError(f"{directory} is not a model that regard converted: {error}", hint=COPY_AGAIN) from error
-    return limits
+        raise ArtifactError(f"{directory} is not a model converted by regard: {error}", hint=COPY_AGAIN) from error
+    return converted
 
 
 def _read_variables(path: Path) -> tuple[dict[str, Shape], dict[str, int]]:
-    """The shape of every weight and alias, and the value of every single number."""
+    """The shape of every weight and alias, and the value of every integer."""
     shapes: dict[str, Shape] = {}
     numbers: dict[str, int] = {}
     with open_regular_file(path) as file:
         n_bytes = os.fstat(file.fileno()).st_size
         version, name, revision, n_variables = _number(file), _string(file), _number(file), _number(file)
-        if (version, name, revision) != _LAYOUT or n_variables > _MAX_VARIABLES:
-            raise ValueError("its layout is another")
+        if (version, name, revision) != _SPEC or n_variables > _MAX_VARIABLES:
+            raise ValueError("it has an unknown format")
         for _ in range(n_variables):
             name = _string(file)
             if name in shapes or name in numbers:
-                raise ValueError(f"{name} comes twice")
+                raise ValueError(f"{name} occurs twice")
             shape, kind = _shape(file), _read(file, 1)[0]
             size = _number(file)
             if size != prod(shape) * _TYPES[kind].itemsize or size > n_bytes - file.tell():
-                raise ValueError(f"{name} does not have the size of its shape")
+                raise ValueError(f"the size of {name} does not match its shape")
             values = np.frombuffer(_read(file, size), _TYPES[kind])
             if not shape and kind != _FLOAT32:
                 numbers[name] = int(values[0])
             elif kind == _FLOAT32 and values.size and isfinite(values.sum(dtype=np.float64)):
                 shapes[name] = shape
             else:
-                raise ValueError(f"{name} has values that are not numbers")
+                raise ValueError(f"{name} has values that are not finite float32 numbers")
         for _ in range(min(_number(file), _MAX_VARIABLES)):
             alias, name = _string(file), _string(file)
             if alias in shapes or alias in numbers:
-                raise ValueError(f"{alias} comes twice")
+                raise ValueError(f"{alias} occurs twice")
             shapes[alias] = shapes[name]
         if file.read(1):
-            raise ValueError("something follows its end")
+            raise ValueError("there are bytes after its end")
     return shapes, numbers
 
 
-def _require_transformer(shapes: dict[str, Shape], numbers: dict[str, int]) -> Limits:
-    """Exactly the weights of one Transformer, by the sizes that some of them give."""
+def _require_transformer(shapes: dict[str, Shape], numbers: dict[str, int]) -> ConvertedModel:
+    """Require exactly the weights of a Transformer, whose sizes follow from some of the weights."""
     n_src, d_model = shapes["encoder/embeddings_0/weight"]
     n_tgt, _ = shapes["decoder/embeddings/weight"]
     n_positions = shapes["encoder/position_encodings/encodings"][0]
@@ -121,19 +121,20 @@ def _require_transformer(shapes: dict[str, Shape], numbers: dict[str, int]) -> L
         if pre_norm:
             expected |= _norm(f"{side}/layer_norm", d_model)
         for i in range(n):
-            expected |= _layer(f"{side}/layer_{i}", d_model, d_ff, gated=gated, crosses=side == "decoder")
-    if wrong := sorted(name for name in shapes.keys() | expected.keys() if shapes.get(name) != expected.get(name)):
-        raise ValueError(f"{wrong[0]} has the shape {shapes.get(wrong[0])}, not {expected.get(wrong[0])}")
+            expected |= _layer(f"{side}/layer_{i}", d_model, d_ff, gated=gated, has_cross_attention=side == "decoder")
+    for name in sorted(shapes.keys() | expected.keys()):
+        if shapes.get(name) != expected.get(name):
+            raise ValueError(f"{name} has the shape {shapes.get(name)}, not {expected.get(name)}")
     _require_numbers(numbers, d_model, n_layers["decoder"], gated)
-    return Limits(n_positions, n_src, n_tgt, numbers["decoder/alignment_heads"] == 1)
+    return ConvertedModel(n_positions, n_src, n_tgt, numbers["decoder/alignment_heads"] == 1)
 
 
 def _require_numbers(numbers: dict[str, int], d_model: int, n_decoder_layers: int, gated: bool) -> None:
-    chosen = {f"{side}/{name}": numbers[f"encoder/{name}"] for side in ("encoder", "decoder") for name in _CHOSEN}
-    chosen |= {name: numbers[name] for name in ("decoder/alignment_heads", "decoder/alignment_layer")}
+    free = {f"{side}/{name}": numbers[f"encoder/{name}"] for side in ("encoder", "decoder") for name in _SHARED}
+    free |= {name: numbers[name] for name in ("decoder/alignment_heads", "decoder/alignment_layer")}
     n_heads = numbers["encoder/num_heads"]
-    sound = (
-        numbers == _FIXED | chosen
+    is_valid = (
+        numbers == _FIXED | free
         and numbers["decoder/alignment_layer"] in range(n_decoder_layers)
         and numbers["decoder/alignment_heads"] in (0, 1)
         and 0 < n_heads <= d_model
@@ -141,15 +142,15 @@ def _require_numbers(numbers: dict[str, int], d_model: int, n_decoder_layers: in
         and numbers["encoder/activation"] in ((2,) if gated else (0, 3))  # swish; ReLU, GELU
         and numbers["encoder/pre_norm"] in (0, 1)
     )
-    if not sound:
-        raise ValueError("its numbers of heads, layers and the like do not fit together")
+    if not is_valid:
+        raise ValueError("its numbers of heads and layers, or its options, are invalid")
 
 
-def _layer(name: str, d_model: int, d_ff: int, *, gated: bool, crosses: bool) -> dict[str, Shape]:
+def _layer(name: str, d_model: int, d_ff: int, *, gated: bool, has_cross_attention: bool) -> dict[str, Shape]:
     expected = _linear(f"{name}/self_attention/linear_0", 3 * d_model, d_model)
     expected |= _linear(f"{name}/self_attention/linear_1", d_model, d_model)
     expected |= _norm(f"{name}/self_attention/layer_norm", d_model)
-    if crosses:
+    if has_cross_attention:
         for i, rows in enumerate((d_model, 2 * d_model, d_model)):
             expected |= _linear(f"{name}/attention/linear_{i}", rows, d_model)
         expected |= _norm(f"{name}/attention/layer_norm", d_model)
@@ -167,22 +168,24 @@ def _norm(name: str, d_model: int) -> dict[str, Shape]:
     return {f"{name}/gamma": (d_model,), f"{name}/beta": (d_model,)}
 
 
-def _require_config(directory: Path, limits: Limits) -> None:
-    """The files beside model.bin: symbols are numbers, the special ones ours, and there is nothing else to read."""
-    if limits.n_src_symbols == limits.n_tgt_symbols:
-        sides = {"shared_vocabulary.json": limits.n_tgt_symbols}
+def _require_config(directory: Path, converted: ConvertedModel) -> None:
+    """Check the files beside model.bin: tokens are the ids as strings, the special ones are ours, no other file."""
+    if converted.n_src_symbols == converted.n_tgt_symbols:
+        vocabularies = {"shared_vocabulary.json": converted.n_tgt_symbols}
     else:
-        sides = {"source_vocabulary.json": limits.n_src_symbols, "target_vocabulary.json": limits.n_tgt_symbols}
-    found = {path.name for path in directory.iterdir()}
-    if found != {"model.bin", "config.json", *sides}:
-        raise ValueError(f"it has {', '.join(sorted(found))[:200]}")
-    for name, n_symbols in sides.items():
-        symbols = json.loads(read_regular_file(directory / name, _MAX_JSON_BYTES))
-        if symbols != [str(i) for i in range(n_symbols)]:
-            raise ValueError(f"{name} does not have the symbols of the weights")
-    config = read_json_file(directory / "config.json", _MAX_JSON_BYTES)
-    if config != _CONFIG:
-        raise ValueError("config.json says something else")
+        vocabularies = {
+            "source_vocabulary.json": converted.n_src_symbols,
+            "target_vocabulary.json": converted.n_tgt_symbols,
+        }
+    names = {path.name for path in directory.iterdir()}
+    if names != {"model.bin", "config.json", *vocabularies}:
+        raise ValueError(f"it has the files {', '.join(sorted(names))[:200]}")
+    for name, n_symbols in vocabularies.items():
+        tokens = json.loads(read_regular_file(directory / name, _MAX_JSON_BYTES))
+        if tokens != [str(i) for i in range(n_symbols)]:
+            raise ValueError(f"{name} does not match the weights")
+    if read_json_file(directory / "config.json", _MAX_JSON_BYTES) != _CONFIG:
+        raise ValueError("config.json has other values")
 
 
 _CONFIG: dict[str, Any] = {
@@ -216,5 +219,5 @@ def _string(file: BufferedReader) -> str:
 def _read(file: BufferedReader, n_bytes: int) -> bytes:
     data = file.read(n_bytes)
     if len(data) != n_bytes:
-        raise ValueError("it ends in the middle")
+        raise ValueError("it is truncated")
     return data

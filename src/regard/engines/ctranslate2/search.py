@@ -1,20 +1,19 @@
-"""What is asked of CTranslate2's search, and what its answers mean.
+"""Batches and settings for CTranslate2's search, and the meaning of its results.
 
-How CTranslate2 searches (its `decoding.cc`), as far as another search has to know it to give the same answers:
-- each step looks at the 2·beam best continuations. Of the first `beam` of them, those that end are finished
-  hypotheses, and the best of the others that do not end take their places; an end among the second `beam` is lost;
-- a sentence is done as soon as it has `beam` finished hypotheses (the last step may bring more than that), whatever
-  the hypotheses that are still alive could become. With a length penalty of exactly 0 it would stop earlier, so it is
-  never given 0;
-- at the length limit, which counts the end symbol, the first `beam` continuations are finished as they are;
-- a hypothesis is then worth Σ log p / length^β, and only the `beam` best are given back, which are ranked again here
-  by ((5 + length) / 6)^α. β is chosen so that both penalties grow alike at the length of the source: what is lost
-  are the worst of the surplus;
-- a symbol that may not come is taken out before the softmax, so its probability goes to the others, and a forced
-  prefix costs nothing. Where that matters, hypotheses are scored again here, by forced decoding;
-- behind a forced prefix, the end may come next only as the single best continuation;
-- the attention that it gives for the first symbol of a beam search is another sentence's (seen in 4.8.4), so the
-  hypotheses are gone through once more for their attention, greedily, as forced prefixes.
+What another search has to know about CTranslate2's (its `decoding.cc`) to give the same results:
+- each step considers the 2·beam best continuations. Of the first `beam`, those that end are finished hypotheses, and
+  the best of the others replace them; an end token among the second `beam` is ignored;
+- a sentence stops as soon as `beam` hypotheses have finished (the last step may add more), even if a live hypothesis
+  could still become better. With a length penalty of exactly 0 it would stop earlier, so it never gets 0;
+- at the length limit, which includes the end token, the first `beam` continuations are finished as they are;
+- it ranks hypotheses by Σ log p / length^β and returns the best `beam`, which are then ranked here by
+  ((5 + length) / 6)^α. β is chosen so that both penalties grow alike at the length of the source: only the worst of
+  the additional hypotheses are lost;
+- a forbidden token is removed before the softmax, so its probability goes to the other tokens, and a forced prefix has
+  probability 1. Where that matters, hypotheses are scored again by forced decoding;
+- after a forced prefix, the end token can come next only if it is the single best continuation;
+- beam search returns another sentence's attention for the first token (seen in 4.8.4), so attention is computed in a
+  second, greedy pass with the hypotheses as forced prefixes.
 """
 
 from __future__ import annotations
@@ -27,59 +26,62 @@ from regard.decoding.options import DecodingOptions, gnmt
 from regard.engines.engine import Ids
 from regard.text.vocabulary import EOS_ID
 
-_SMALLEST_BETA = 1e-9  # in float32, length to this power is 1
-_IMPOSSIBLE = -1e9  # CTranslate2 fills up with hypotheses of about -1e10 where there are not enough
+_MIN_BETA = 1e-9  # in float32, length to this power is 1
+_MIN_TOTAL = -1e9  # if there are too few hypotheses, CTranslate2 adds some with about -1e10
 END = str(EOS_ID)
-ROWS_OF_TOKENS = 4096  # of the source, padding included, times the beam: more leave the cache
-MOST_TOKENS = 2048
-SENTENCES_PER_BATCH = 256
+MAX_ROW_TOKENS = 4096  # source tokens per batch including padding, times the beam size: more do not fit into the cache
+MAX_TOKENS = 2048
+MAX_SENTENCES = 256
 
 
 @dataclass(frozen=True)
-class Job:
-    """One sentence: its place in the list that was given, and the most symbols that it may become."""
+class BatchItem:
+    """One sentence of a batch."""
 
-    place: int
+    index: int  # in the list of sources
     source: Ids
     prefix: Ids
-    limit: int
+    limit: int  # maximum number of tokens, including the end token
 
 
-def batches_of(jobs: Sequence[Job], n_workers: int, beam: int = 1) -> list[list[Job]]:
-    """Sources of like length together, the longest first; forced prefixes apart; work for every worker."""
-    max_tokens = min(MOST_TOKENS, ROWS_OF_TOKENS // beam)
-    most = min(SENTENCES_PER_BATCH, max(1, -(-len(jobs) // n_workers)))
-    batches: list[list[Job]] = []
-    for job in sorted(jobs, key=lambda job: (not job.prefix, -len(job.source))):
+def make_batches(items: Sequence[BatchItem], n_workers: int, beam: int = 1) -> list[list[BatchItem]]:
+    """Batches of similar source length, longest first; at least one per worker. Forced prefixes have their own."""
+    max_tokens = min(MAX_TOKENS, MAX_ROW_TOKENS // beam)
+    max_sentences = min(MAX_SENTENCES, max(1, -(-len(items) // n_workers)))
+    batches: list[list[BatchItem]] = []
+    for item in sorted(items, key=lambda item: (not item.prefix, -len(item.source))):
         batch = batches[-1] if batches else []
-        full = len(batch) == most or (len(batch) + 1) * (len(batch[0].source) + 1) > max_tokens if batch else True
-        if full or bool(batch[0].prefix) != bool(job.prefix):
-            batches.append([job])
+        is_full = not batch or (
+            len(batch) == max_sentences or (len(batch) + 1) * (len(batch[0].source) + 1) > max_tokens
+        )
+        if is_full or bool(batch[0].prefix) != bool(item.prefix):
+            batches.append([item])
         else:
-            batch.append(job)
+            batch.append(item)
     return batches
 
 
-def of_one_limit(jobs: Sequence[Job], n_workers: int, beam: int = 1) -> list[list[Job]]:
-    """Batches whose sentences may all become equally long."""
-    limits = sorted({job.limit for job in jobs}, reverse=True)
-    alike = [[job for job in jobs if job.limit == limit] for limit in limits]
-    return [batch for group in alike for batch in batches_of(group, n_workers, beam)]
+def make_batches_by_limit(items: Sequence[BatchItem], n_workers: int, beam: int = 1) -> list[list[BatchItem]]:
+    """Batches whose sentences all have the same length limit."""
+    limits = sorted({item.limit for item in items}, reverse=True)
+    groups = [[item for item in items if item.limit == limit] for limit in limits]
+    return [batch for group in groups for batch in make_batches(group, n_workers, beam)]
 
 
 @dataclass(frozen=True)
 class RawHypothesis:
-    """A hypothesis as the search left it."""
+    """A hypothesis of CTranslate2, without its length penalty."""
 
     ids: tuple[int, ...]
-    ended: bool  # or cut off at the limit
+    ended: bool  # False: cut off at the length limit
     total: float  # Σ log p
 
     def score(self, alpha: float) -> float:
         return self.total / gnmt(len(self.ids) + self.ended, alpha)
 
 
-def settings_of(options: DecodingOptions, n_symbols: int) -> dict[str, Any]:
+def search_settings(options: DecodingOptions, n_symbols: int) -> dict[str, Any]:
+    """Keyword arguments of `translate_batch` that are the same for all batches."""
     settings: dict[str, Any] = {
         "asynchronous": True,
         "max_input_length": 0,
@@ -101,25 +103,26 @@ def settings_of(options: DecodingOptions, n_symbols: int) -> dict[str, Any]:
     return settings
 
 
-def beta_of(alpha: float, length: int) -> float:
-    """The exponent with which length^β grows as ((5 + length) / 6)^α does; never 0, which is another search."""
-    return max(alpha * length / (length + 5), _SMALLEST_BETA)
+def length_exponent(alpha: float, length: int) -> float:
+    """The β for which length^β grows like ((5 + length) / 6)^α at this length. Never 0: that is another search."""
+    return max(alpha * length / (length + 5), _MIN_BETA)
 
 
-def outcomes_of(result: Any, beta: float) -> list[RawHypothesis]:
-    """What CTranslate2 gives, its own length penalty taken back."""
-    done = []
+def parse_result(result: Any, beta: float) -> list[RawHypothesis]:
+    """The hypotheses of a CTranslate2 result, with its length penalty removed."""
+    hypotheses = []
     for tokens, score in zip(result.hypotheses, result.scores, strict=True):
         ended = bool(tokens) and tokens[-1] == END
         ids = tuple(map(int, tokens[:-1] if ended else tokens))
-        done.append(RawHypothesis(ids, ended, score * len(tokens) ** beta))
-    return [one for one in done if one.total > _IMPOSSIBLE] or done[:1]
+        hypotheses.append(RawHypothesis(ids, ended, score * len(tokens) ** beta))
+    return [hypothesis for hypothesis in hypotheses if hypothesis.total > _MIN_TOTAL] or hypotheses[:1]
 
 
-def ranked(found: list[RawHypothesis], options: DecodingOptions) -> list[RawHypothesis]:
-    return sorted(found, key=lambda one: -one.score(options.length_penalty))[: options.n_best]
+def rank(hypotheses: list[RawHypothesis], options: DecodingOptions) -> list[RawHypothesis]:
+    """The `n_best` by our length penalty, best first."""
+    return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score(options.length_penalty))[: options.n_best]
 
 
-def constrains(options: DecodingOptions) -> bool:
-    """Whether the probabilities of the search are others than the model's."""
+def changes_probabilities(options: DecodingOptions) -> bool:
+    """Whether the probabilities of the search differ from the model's."""
     return bool(options.min_length or options.no_repeat_ngram or options.banned or options.sampling)
