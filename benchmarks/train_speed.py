@@ -29,7 +29,7 @@ from peers.toolkits import TOOLKITS, DoesNotRun, toolkit_speed, write_text
 from regard.data import LoaderSettings, build_store, updates
 from regard.data.loader import Cursor
 from regard.text import Corpus, Tokenizer, train_tokenizer
-from regard.training import quick_products
+from regard.training import fast_matmul
 
 HERE = Path(__file__).parent
 N_SYMBOLS = 10_000
@@ -109,7 +109,7 @@ def sgemm_speeds(n_threads: int) -> list[float]:
     torch.set_num_threads(n_threads)
     a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
     speeds = []
-    with quick_products():
+    with fast_matmul():
         for _ in range(12):
             started_at = time.perf_counter()
             torch.mm(a, b)
@@ -123,7 +123,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     from regard.models import Transformer, TransformerConfig
     from regard.training import TrainingConfig, keep_freed_memory
     from regard.training.gradients.gradients import make_gradients
-    from regard.training.loop import Training, take_step
+    from regard.training.loop import Training, train_step
     from regard.training.optimizers import make_optimizer
 
     shape = json.loads(shape_file.read_text())
@@ -153,7 +153,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
         if step == 0:
             started_at = time.perf_counter()
         batch = batches[step % len(batches)]
-        metrics = take_step(training, [batch], step)
+        metrics = train_step(training, [batch], step)
         n_tokens += batch.n_tokens if step >= 0 else 0
     elapsed_seconds = time.perf_counter() - started_at
     training.close()
@@ -276,7 +276,7 @@ def main() -> None:
     parser.add_argument("--ours", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.ours:
-        with quick_products():
+        with fast_matmul():
             ours(Path(args.ours[0]), Path(args.ours[1]), int(args.ours[2]))
         return
     with tempfile.TemporaryDirectory() as name:

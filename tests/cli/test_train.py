@@ -35,11 +35,13 @@ def test_what_is_shown_is_plain_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     with TrainingDisplay(stream) as display:
         for done in (1, 2, 3):
-            display.progress("encoding [the] pairs", done, 3)
+            display.on_progress("encoding [the] pairs", done, 3)
         for step in (1, 2, 3):
-            display.event("step", step=step, steps=3, nll=1.0, loss=2.0, tokens_per_second=1000.0, elapsed_seconds=1.0)
-        display.event("something-new", whatever=1)
-        display.event("warning", message="[bold]slow[/bold]")
+            display.on_event(
+                "step", step=step, steps=3, nll=1.0, loss=2.0, tokens_per_second=1000.0, elapsed_seconds=1.0
+            )
+        display.on_event("something-new", whatever=1)
+        display.on_event("warning", message="[bold]slow[/bold]")
     lines = stream.getvalue().splitlines()
     assert lines[0] == "encoding [the] pairs …"  # once for a stage, and brackets are no markup
     assert lines[1].startswith("step 1/3  loss 2.000  perplexity 2.72  1,000 tokens/s")
@@ -55,11 +57,11 @@ def test_what_is_left_is_never_more_than_the_budget(monkeypatch: pytest.MonkeyPa
             "vocabulary": 9, "steps": 1000, "steps_an_epoch": 3, "seconds_a_step": 1.0, "device": "cpu"}  # fmt: skip
     with TrainingDisplay(stream) as display:
         if resumed:
-            display.event("resume", step=0, steps=1000, budget_seconds=120.0)
+            display.on_event("resume", step=0, steps=1000, budget_seconds=120.0)
         else:
-            display.event("plan", **plan, precision="bfloat16", budget_seconds=120.0)
+            display.on_event("plan", **plan, precision="bfloat16", budget_seconds=120.0)
         for step in (1, 2, 3):
-            display.event("step", step=step, steps=1000, nll=1.0, loss=2.0, tokens_per_second=1.0,
+            display.on_event("step", step=step, steps=1000, nll=1.0, loss=2.0, tokens_per_second=1.0,
                           elapsed_seconds=20.0 * step)  # fmt: skip
     said = stream.getvalue()
     assert resumed or "on the cpu in bfloat16: about 17 min" in said

@@ -10,16 +10,16 @@ from regard.demo import first_run as module
 from regard.demo.first_run import FirstRun, first_run, street_text
 from regard.demo.street.corpus import split
 from regard.errors import RunError, UserError
-from regard.run import Watcher
+from regard.run import Callbacks
 
 
-class Steps(Watcher):
+class Steps(Callbacks):
     """Counts the steps that were taken."""
 
     def __init__(self) -> None:
         self.n = 0
 
-    def event(self, event: str, **fields: object) -> None:
+    def on_event(self, event: str, **fields: object) -> None:
         self.n += event == "step"
 
 
@@ -42,7 +42,7 @@ def test_it_measures_shows_and_opens_at_once_the_second_time(tmp_path: Path, sma
 
 
 def test_the_story_names_both_sentences_and_what_to_try(tmp_path: Path, small: None) -> None:
-    shown: FirstRun = first_run(tmp_path / "demo", Watcher(), steps=2)
+    shown: FirstRun = first_run(tmp_path / "demo", Callbacks(), steps=2)
     text = "\n".join(_story(shown, tmp_path / "demo"))
     assert "because it was too tired." in text and "because it was too wide." in text
     assert 0 <= shown.test.exact <= 1 and 0 <= shown.unseen.pronouns <= 1
@@ -53,18 +53,18 @@ def test_the_story_names_both_sentences_and_what_to_try(tmp_path: Path, small: N
 
 def test_what_was_measured_on_another_model_is_not_told(tmp_path: Path, small: None) -> None:
     out = tmp_path / "demo"
-    shown = first_run(out, Watcher(), steps=2)
+    shown = first_run(out, Callbacks(), steps=2)
     (out / "demo.json").write_text(shown.model_copy(update={"recipe": "another"}).model_dump_json())
-    assert first_run(out, Watcher(), steps=2) == shown
+    assert first_run(out, Callbacks(), steps=2) == shown
 
 
 def test_again_never_removes_a_run_of_one_s_own(tmp_path: Path, small: None) -> None:
     out = tmp_path / "mine"
-    first_run(out, Watcher(), steps=2)
+    first_run(out, Callbacks(), steps=2)
     recipe = (out / "recipe.toml").read_text()
     (out / "recipe.toml").write_text(recipe.replace("street/train", "mine/train"))
     with pytest.raises(RunError, match=r"not of the street's text; hint: choose another directory with --out$"):
-        first_run(out, Watcher(), again=True)
+        first_run(out, Callbacks(), again=True)
     assert (out / "model" / "config.json").exists()
 
 
@@ -79,12 +79,12 @@ def test_what_a_killed_training_left_behind_is_in_nobody_s_way(tmp_path: Path, s
 
 def test_nothing_is_written_into_a_run_of_one_s_own(tmp_path: Path, small: None) -> None:
     out = tmp_path / "mine"
-    first_run(out, Watcher(), steps=2)
+    first_run(out, Callbacks(), steps=2)
     recipe = (out / "recipe.toml").read_text()
     (out / "recipe.toml").write_text(recipe.replace("street/train", "mine/train"))
     (out / "demo.json").unlink()
     shutil.rmtree(out / "data" / "street")
-    for begin in (lambda: first_run(out, Watcher()), lambda: street_text(out, 100)):
+    for begin in (lambda: first_run(out, Callbacks()), lambda: street_text(out, 100)):
         with pytest.raises(RunError, match=r"not of the street's text; hint: choose another directory with --out$"):
             begin()
     assert not (out / "data" / "street").exists()
@@ -100,4 +100,4 @@ def test_half_written_text_is_written_again(tmp_path: Path, small: None) -> None
 def test_a_place_that_can_not_be_written_is_named(tmp_path: Path, small: None) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file"):
-        first_run(tmp_path / "file", Watcher())
+        first_run(tmp_path / "file", Callbacks())

@@ -1,4 +1,4 @@
-"""The recipe: typed values with the paper's defaults; what is not known is refused in words."""
+"""The recipe: typed values with the paper's defaults, and readable errors."""
 
 import ast
 import tomllib
@@ -36,9 +36,9 @@ def build(**sections: Any) -> Recipe:
             "unknown key 'data.validation.0.wieght'; did you mean 'weight'?",
         ),
         ({"text": {"zzz": 1}}, "unknown key 'text.zzz'"),
-        ({"data": {}}, "data.train is not given"),
+        ({"data": {}}, "data.train is missing"),
         ({"data": {"train": []}}, "data.train: Tuple should have at least 1 item"),
-        ({"training": 5}, "training is a section of the recipe: give one of its values, as training.seed"),
+        ({"training": 5}, "training is a section of the recipe: set one of its values, such as training.seed"),
         ({"training": {"steps": "abc"}}, "training.steps: Input should be a valid integer"),
         ({"model": {"d_model": 30, "n_heads": 4}}, "d_model (30) must be a multiple of n_heads (4)"),
         ({"text": {"joint": False}}, "text.joint = false needs model.tie = 'target' or 'none'"),
@@ -53,24 +53,24 @@ def build(**sections: Any) -> Recipe:
         ({"training": {"average_of": "best", "save_every": 5, "validate_every": 3}}, "needs save_every"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(raw: dict[str, Any], message: str) -> None:
+def test_invalid_recipe_raises_a_readable_error(raw: dict[str, Any], message: str) -> None:
     with pytest.raises(RecipeError) as raised:
         Recipe.build({"data": DATA} | raw)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_learned_positions_that_suffice_are_taken_and_waves_have_no_end() -> None:
+def test_only_learned_positions_limit_the_length() -> None:
     assert build(text={"max_length": 64}, model={"positions": "learned", "max_positions": 65}).model.max_positions == 65
     assert build(text={"max_length": 5_000}).text.max_length == 5_000
 
 
-def test_a_vocabulary_a_side_goes_with_matrices_of_their_own() -> None:
+def test_separate_vocabularies_need_untied_embeddings() -> None:
     for tie in ("target", "none"):
         assert build(text={"joint": False}, model={"tie": tie}).model.tie == tie
 
 
-def test_the_defaults_are_the_papers() -> None:
+def test_defaults_are_the_papers() -> None:
     """PAPER.md section 2."""
     recipe = build()
     model, training = recipe.model, recipe.training
@@ -83,24 +83,24 @@ def test_the_defaults_are_the_papers() -> None:
     assert (training.smoothing, training.steps, training.max_tokens) == (0.1, 100_000, 25_000)
     assert (training.average, training.average_of) == (5, "last")
     assert (training.accumulate, training.clip, training.ema, training.r_drop) == (1, None, None, 0.0)
-    assert training.save_every == 10 * 60 / 0.4  # every 10 minutes, at 0.4 s a step
+    assert training.save_every == 10 * 60 / 0.4  # every 10 minutes, at 0.4 s per step
     assert (recipe.text.kind, recipe.text.joint) == ("bpe", True)
     assert default_vocab_size(2 * 4_500_000) == 37_000
 
 
-def test_big_is_the_papers() -> None:
+def test_big_preset_is_the_papers() -> None:
     model = build(model={"preset": "big"}).model
     assert (model.d_model, model.d_ff, model.n_heads, model.dropout) == (1024, 4096, 16, 0.3)
 
 
-def test_a_preset_gives_what_is_not_said() -> None:
+def test_preset_provides_missing_values() -> None:
     model = build(model={"preset": "tiny", "dropout": 0.3, "n_encoder_layers": 1}).model
     assert (model.d_model, model.d_ff, model.n_heads, model.n_decoder_layers) == (128, 256, 4, 4)
     assert (model.dropout, model.n_encoder_layers) == (0.3, 1)
     assert model.config().d_model == 128
 
 
-def test_a_recipe_comes_back_from_toml_as_it_was() -> None:
+def test_toml_round_trip_preserves_the_recipe() -> None:
     recipe = build(
         data=DATA | {"validation": [{"tsv": "v.tsv", "tag": "de"}], "held_out": 0.25},
         model={"preset": "small", "norm": "pre"},
@@ -112,7 +112,7 @@ def test_a_recipe_comes_back_from_toml_as_it_was() -> None:
     assert again.digest() == recipe.digest()
 
 
-def test_paths_are_kept_whole_so_that_a_run_goes_on_from_anywhere(
+def test_paths_are_absolute_so_that_a_run_resumes_from_any_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -129,7 +129,7 @@ def test_paths_are_kept_whole_so_that_a_run_goes_on_from_anywhere(
         {"start_from": "m"},
     ],
 )
-def test_the_digest_changes_with_any_value(change: dict[str, Any]) -> None:
+def test_digest_changes_with_any_value(change: dict[str, Any]) -> None:
     assert build(**change).digest() != build().digest()
     assert build().digest() == build(training={"seed": 1}).digest()
 
@@ -147,20 +147,20 @@ def test_the_digest_changes_with_any_value(change: dict[str, Any]) -> None:
         ('data.train=[{tsv="x"}]', {"data": {"train": [{"tsv": "x"}]}}),
     ],
 )
-def test_a_setting_is_a_key_and_a_toml_value_or_a_string(text: str, raw: dict[str, Any]) -> None:
+def test_setting_is_parsed_as_toml_or_as_a_string(text: str, raw: dict[str, Any]) -> None:
     assert parse_setting(text) == raw
 
 
 @pytest.mark.parametrize("text", ["steps", "=3", ".steps=3", "training..steps=3", ""])
-def test_what_is_no_setting_is_refused(text: str) -> None:
+def test_invalid_setting_raises_recipe_error(text: str) -> None:
     with pytest.raises(RecipeError, match=r"is not a setting; hint: write it as training\.steps=300"):
         parse_setting(text)
 
 
-def test_later_parts_win_and_the_rest_stays() -> None:
-    one, two = {"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"y": 5}, "c": {"z": 1}}
-    assert merge(one, two, {"b": 4}) == {"a": {"x": 1, "y": 5}, "b": 4, "c": {"z": 1}}
-    assert one == {"a": {"x": 1, "y": 2}, "b": 3}
+def test_merge_prefers_later_values_and_keeps_the_rest() -> None:
+    first, second = {"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"y": 5}, "c": {"z": 1}}
+    assert merge(first, second, {"b": 4}) == {"a": {"x": 1, "y": 5}, "b": 4, "c": {"z": 1}}
+    assert first == {"a": {"x": 1, "y": 2}, "b": 3}
     assert merge({"a": 1}, {"a": {"x": 1}}) == {"a": {"x": 1}}
 
 
@@ -171,7 +171,7 @@ def test_differences_name_the_key_and_both_values() -> None:
     assert differences(was, was) == []
 
 
-def test_a_recipe_file_that_can_not_be_read_is_said_so(tmp_path: Path) -> None:
+def test_unreadable_recipe_file_raises_recipe_error(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("steps = = 3")
     (tmp_path / "latin.toml").write_bytes(b"a = '\xe4'")
     for name, words in [("bad.toml", "is not TOML"), ("latin.toml", "is not TOML"), ("no.toml", "no such file")]:
@@ -180,21 +180,21 @@ def test_a_recipe_file_that_can_not_be_read_is_said_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
-def test_every_recipe_that_we_give_away_is_valid_and_short(path: Path) -> None:
+def test_every_shipped_recipe_is_valid_and_short(path: Path) -> None:
     raw = read_recipe(path)
-    Recipe.build(merge({"data": DATA}, raw))  # the text is named on the command line
+    Recipe.build(merge({"data": DATA}, raw))  # the data is given on the command line
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
 
 
 def _attributes_read() -> set[str]:
-    """The names of all attributes that the source reads, those of the schema itself left out."""
+    """The names of all attributes that the source code reads, outside the configuration classes."""
     names = set()
     for path in SOURCE.rglob("*.py"):
-        if path.name in {"schema.py", "config.py"}:
+        if path.name in {"recipe.py", "config.py"}:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        configs = [one for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and one.name.endswith("Config")]
-        inside = {id(node) for one in configs for node in ast.walk(one)}
+        configs = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name.endswith("Config")]
+        inside = {id(node) for config in configs for node in ast.walk(config)}
         names |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and id(n) not in inside}
     return names
 
@@ -204,7 +204,7 @@ def test_every_field_of_a_recipe_is_read_by_some_code() -> None:
     assert "no_such_field" not in read
     sections: list[type[BaseModel]] = [Recipe, DataConfig, TextConfig, TrainingConfig]
     sections.append(type(build().model.config()))
-    fields = [f"{one.__name__}.{name}" for one in sections for name in one.model_fields]
+    fields = [f"{section.__name__}.{name}" for section in sections for name in section.model_fields]
     assert [field for field in fields if field.split(".")[1] not in read] == []
-    # a corpus is handed on whole
+    # the fields of a corpus are read through corpus()
     assert CorpusConfig(tsv=Path("x"), weight=2.0, tag="de").corpus().weight == 2.0

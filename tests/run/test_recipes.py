@@ -1,4 +1,4 @@
-"""Every recipe that we ship parses; the paper's are the paper's, and take steps."""
+"""Every shipped recipe is valid; those of the paper have its values, and train."""
 
 import tomllib
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from regard.demo.digits import write_digits
-from regard.run import Recipe, Watcher, merge, train
+from regard.run import Callbacks, Recipe, merge, train
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 WMT = [path for path in RECIPES if path.stem.startswith("wmt14")]
-# the schedule, the vocabulary's kind and everything else stay as they are: only what needs a larger machine shrinks
+# only sizes that need a larger machine are reduced
 NARROW = {
     "text": {"vocabulary": 290},
     "model": {"d_model": 32, "d_ff": 64, "n_heads": 4},
@@ -28,14 +28,14 @@ def build(path: Path) -> Recipe:
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=name)
-def test_it_parses_and_is_short(path: Path) -> None:
+def test_recipe_is_valid_and_short(path: Path) -> None:
     build(path)
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
 
 
 def test_there_are_recipes_for_two_cores() -> None:
-    found = {path.stem for path in RECIPES} - {path.stem for path in WMT}
-    assert found == {"en-ko", "multi30k-en-de", "multi30k-en-fr", "tatoeba-en-de"}
+    names = {path.stem for path in RECIPES} - {path.stem for path in WMT}
+    assert names == {"en-ko", "multi30k-en-de", "multi30k-en-fr", "tatoeba-en-de"}
 
 
 def test_there_are_recipes_for_the_paper() -> None:
@@ -50,7 +50,7 @@ def test_there_are_recipes_for_the_paper() -> None:
         ("wmt14-en-fr-big", (6, 1024, 4096, 16), 0.1, 300_000, 20, 32_000),
     ],
 )
-def test_the_paper_s_values(
+def test_paper_recipes_have_the_values_of_the_paper(
     stem: str, shape: tuple[int, ...], dropout: float, steps: int, average: int, vocabulary: int
 ) -> None:
     recipe = build(next(path for path in WMT if path.stem == stem))
@@ -65,26 +65,26 @@ def test_the_paper_s_values(
     assert training.max_tokens == 25_000
 
 
-class Losses(Watcher):
-    """The loss of every step."""
+class Losses(Callbacks):
+    """Records the loss of every step."""
 
     def __init__(self) -> None:
-        self.found: list[float] = []
+        self.losses: list[float] = []
 
-    def event(self, event: str, **fields: float) -> None:
+    def on_event(self, event: str, **fields: float) -> None:
         if event == "step":
-            self.found.append(fields["loss"])
+            self.losses.append(fields["loss"])
 
 
 @pytest.mark.parametrize("path", WMT, ids=name)
-def test_the_paper_s_recipes_take_twenty_steps(path: Path, tmp_path: Path) -> None:
+def test_paper_recipes_train_for_twenty_steps(path: Path, tmp_path: Path) -> None:
     source, target = write_digits(tmp_path, 300, seed=1)
     raw = merge(
         tomllib.loads(path.read_text(encoding="utf-8")),
         {"data": {"train": [{"source": str(source), "target": str(target)}]}},
         NARROW,
     )
-    seen = Losses()
-    train(raw, tmp_path / "run", watcher=seen)
-    # the warm-up has only begun: the rate is a millionth, and the loss has hardly moved
-    assert len(seen.found) == 20 and all(0 < loss < 10 for loss in seen.found)
+    recorded = Losses()
+    train(raw, tmp_path / "run", callbacks=recorded)
+    # the learning rate is still tiny at the start of the warm-up, so the loss hardly changes
+    assert len(recorded.losses) == 20 and all(0 < loss < 10 for loss in recorded.losses)

@@ -1,4 +1,4 @@
-"""A run as one call: what it tells of its time, and what it refuses to go on with."""
+"""`regard.train`: elapsed time, warnings, and runs that cannot be resumed."""
 
 from importlib import import_module
 from pathlib import Path
@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from regard.errors import RecipeError
-from regard.run import Raw, Watcher, train
-from regard.run.plan import settle
+from regard.run import Callbacks, Raw, train
+from regard.run.plan import plan_run
 from regard.training import device
 
 module = import_module("regard.run.train")  # the package exports the function of this name
 
 
-class Events(Watcher):
+class Events(Callbacks):
     def __init__(self) -> None:
         self.seen: dict[str, dict[str, Any]] = {}  # the last of each kind
 
-    def event(self, event: str, **fields: Any) -> None:
+    def on_event(self, event: str, **fields: Any) -> None:
         self.seen[event] = fields
 
 
@@ -34,34 +34,32 @@ def recipe(folder: Path, **training: Any) -> Raw:
     }
 
 
-def test_what_comes_after_the_last_step_counts_into_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def slowly(*args: Any, of: Any = module.finish) -> Any:
+def test_elapsed_time_includes_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(*args: Any, of: Any = module.export_model) -> Any:
         sleep(1.0)
         return of(*args)
 
-    monkeypatch.setattr(module, "finish", slowly)
+    monkeypatch.setattr(module, "export_model", slowly)
     events = Events()
-    train(recipe(tmp_path, steps=2), tmp_path / "run", watcher=events)
+    train(recipe(tmp_path, steps=2), tmp_path / "run", callbacks=events)
     assert events.seen["finished"]["elapsed_seconds"] >= events.seen["step"]["elapsed_seconds"] + 1.0
 
 
-def test_steps_beside_a_budget_are_left_out_and_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "settle", lambda asked, *_: asked_for.append(asked) or 1 / 0)
-    asked_for: list[Raw] = []
+def test_steps_beside_a_budget_are_ignored_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "plan_run", lambda given, *_: planned.append(given) or 1 / 0)
+    planned: list[Raw] = []
     events = Events()
     given = recipe(tmp_path, steps=9, warmup=3, schedule="cooldown", budget_seconds=60.0)
     with pytest.raises(ZeroDivisionError):
-        train(given, tmp_path / "run", choose=True, watcher=events)
-    assert events.seen["warning"]["message"].endswith("left out of the recipe: steps, warmup")
-    assert not {"steps", "warmup"} & set(asked_for[0]["training"])
+        train(given, tmp_path / "run", fill_defaults=True, callbacks=events)
+    assert events.seen["warning"]["message"].endswith("ignored from the recipe: steps, warmup")
+    assert not {"steps", "warmup"} & set(planned[0]["training"])
 
 
-def test_a_run_in_bfloat16_is_not_gone_on_with_where_that_is_slow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bfloat16_run_cannot_be_resumed_where_bfloat16_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = recipe(tmp_path, steps=2, precision="bfloat16")
     monkeypatch.setattr(device, "has_fast_bfloat16", lambda _: True)
-    settle(given, tmp_path / "run", False, torch.device("cpu"), Watcher(), started_at=0.0)
+    plan_run(given, tmp_path / "run", False, torch.device("cpu"), Callbacks(), started_at=0.0)
     monkeypatch.setattr(device, "has_fast_bfloat16", lambda _: False)
-    with pytest.raises(RecipeError, match=r"no fast bfloat16; hint: go on where the run began, or .*another directory"):
+    with pytest.raises(RecipeError, match=r"no fast bfloat16; hint: resume on the machine .*, or .*another directory"):
         train(given, tmp_path / "run", device="cpu")

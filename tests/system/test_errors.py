@@ -41,20 +41,20 @@ def files(directory: Path, **contents: bytes) -> None:
         ),
         (f"--source a --target b --out o --set training.seed={2**127}", "training.seed: Input should be less than"),
         ("--source a --target b --out o --budget 0s", "training.budget_seconds: Input should be greater than 0"),
-        ("--source a --target b --out o --device tpu", "no device is called 'tpu'; hint: one of cuda, mps, cpu"),
+        ("--source a --target b --out o --device tpu", "unknown device 'tpu'; hint: use one of: cuda, mps, cpu"),
         ("--source a --target b --out o --recipe no.toml", "no.toml: no such file"),
         ("--source a --target b --out o --recipe a", "a is not TOML"),
         ("--source a --target b --out o --from nowhere", "there is no model in "),
         ("--source a --target b --out o --resume", "there is no run in o to resume; hint: start one without --resume"),
         ("--source a --target b --out a", "cannot write in a: file exists"),
-        ("--source a --target b --out full", "full is not empty and not a run: it has something"),
+        ("--source a --target b --out full", "full is not empty and is not a run directory: it contains something"),
         ("--source a --target b --out /proc/regard", "cannot write in /proc/regard: "),
         ("--source a --target none --out o", "none: no such file; hint: check the path"),
         ("--source full --target full --out o", "full: is a directory"),
         ("--source a --target short --out o", "a has 60 lines, "),
         ("--source a --target empty --out o", "has 0"),
         ("--source empty --target empty --out o", "no pair has text on both sides"),
-        ("--source one --target one2 --out o", "too few pairs (1) to hold some of them out"),
+        ("--source one --target one2 --out o", "too few pairs (1) to hold out a validation set"),
         ("--source bad --target b --out o", "bad:7: not valid UTF-8 (byte 0xff at column 1)"),
         ("--source utf16 --target b --out o", "utf16:1: not valid UTF-8 (the file starts like UTF-16)"),
         ("--source cut.gz --target b --out o", "cut.gz: cannot be decompressed after line"),
@@ -65,7 +65,7 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source a --target b --out o --set text.vocabulary=270", "a vocabulary of 270 is too small"),
         ("--source a --target b --out o --set text.max_length=1", "are longer than 1 sub-words"),
         ("--source a --target b --out o --set text.joint=false", "text.joint = false needs model.tie"),
-        ("--source a --target b --out o --set data.held_out=0", "there is no pair to validate on"),
+        ("--source a --target b --out o --set data.held_out=0", "the validation set is empty"),
     ],
 )
 def test_each_mistake_is_one_line_that_says_what_and_where(
@@ -112,11 +112,11 @@ def test_fine_tuning_can_change_neither_the_shape_nor_the_vocabulary(
 ) -> None:
     assert inline(*arguments(text, "first", "training.steps=2")).returncode == 0
     for setting, words in (
-        ("model.d_model=64", "model.d_model can not be 64: it is 32 in the model to start from; hint: "),
-        ("text.vocabulary=8000", "text.vocabulary can not be 8000: it is "),
-        ("text.kind=unigram", "text.kind can not be 'unigram': it is 'bpe' in the model to start from; hint: "),
+        ("model.d_model=64", "model.d_model cannot be 64: it is 32 in the model to start from; hint: "),
+        ("text.vocabulary=8000", "text.vocabulary cannot be 8000: it is "),
+        ("text.kind=unigram", "text.kind cannot be 'unigram': it is 'bpe' in the model to start from; hint: "),
     ):
         error = error_of(inline(*arguments(text, "second", setting, "--from", "first")))
         assert error.startswith(f"error: {words}")
     given = ("train", *text.flags, "--out", "second", "--from", "first", "--set", "model.preset=small")
-    assert "can not be 3: it is 1 in the model to start from" in error_of(inline(*given))
+    assert "cannot be 3: it is 1 in the model to start from" in error_of(inline(*given))

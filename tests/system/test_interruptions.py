@@ -174,7 +174,9 @@ def test_a_finished_run_stays_as_it_is(inline: Any, text: Any, arguments: Argume
 
     changed = inline(*command, "--set", "model.dropout=0.3")
     assert changed.returncode == 2
-    assert changed.stderr.startswith("error: run was begun with another recipe: model.dropout was 0.0 and is 0.3; hint")
+    assert changed.stderr.startswith(
+        "error: the run in run was started with another recipe: model.dropout was 0.0 and is 0.3; hint"
+    )
 
 
 def test_edited_text_is_refused_when_a_run_goes_on(
@@ -187,6 +189,6 @@ def test_edited_text_is_refused_when_a_run_goes_on(
     refused = inline(*command)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == (
-        "error: the training text was edited since this run began; "
-        "hint: bring back the files as they were, or train in another directory\n"
+        "error: the training text has changed since this run began; "
+        "hint: restore the original files, or train in another directory\n"
     )

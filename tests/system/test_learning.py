@@ -73,7 +73,7 @@ def test_a_model_to_start_from_may_not_change_on_the_way(
     assert inline(*arguments(text, "first", "training.steps=3")).returncode == 0
     refused = inline(*begun)
     assert refused.returncode == 2
-    assert "first is not the model that this run began with; hint: bring it back as it was" in refused.stderr
+    assert "first has changed since this run began; hint: restore the original model" in refused.stderr
 
 
 def test_a_budget_that_preparing_has_used_up_is_refused_and_nothing_is_trained(
@@ -81,7 +81,7 @@ def test_a_budget_that_preparing_has_used_up_is_refused_and_nothing_is_trained(
 ) -> None:
     refused = inline("train", *text.flags, "--out", "run", "--budget", "1s")
     assert refused.returncode == 2
-    assert re.search(r"there is no time to learn anything; hint: give it --budget \d+m or more", refused.stderr)
+    assert re.search(r"the budget of 1 s is too short: .*; hint: use --budget \d+m or more", refused.stderr)
     assert not (tmp_path / "run" / "recipe.toml").exists()
 
 

@@ -117,7 +117,10 @@ def test_the_street_corpus_is_there_without_any_file(
         ("train --out o --sorce a", "no such option: --sorce"),
         ("train --out o --corpus alley", "'alley' is not"),
         ("train --out o --corpus street --source a --target b", "--corpus street has its own text; hint: "),
-        ("train --out full --corpus street", "full is not empty and not a run: it has something; hint: "),
+        (
+            "train --out full --corpus street",
+            "full is not empty and is not a run directory: it contains something; hint: ",
+        ),
         ("trian", "no such command 'trian'"),
         ("translate", "missing argument 'RUN'"),
         ("evaluate", "missing option '--reference'; hint: regard evaluate --help"),

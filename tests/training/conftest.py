@@ -1,4 +1,4 @@
-"""A training small enough to run dozens of times: reversed numbers, a model of a few thousand weights."""
+"""A training small enough to run dozens of times: reversed numbers, a model with a few thousand weights."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,8 +11,8 @@ import torch
 
 from regard.data import LoaderSettings, TokenStore, build_store
 from regard.models import Transformer, TransformerConfig
-from regard.training import Checkpoints, Training, TrainingConfig, set_up
-from regard.training.gradients.gradients import Apart
+from regard.training import Checkpoints, Training, TrainingConfig
+from regard.training.gradients.gradients import TwoProcesses
 
 N_SYMBOLS = 20
 Maker = Callable[..., Training]
@@ -33,19 +33,19 @@ def _store(directory: Path, n_pairs: int, seed: int) -> TokenStore:
 
 
 def _resample(sentences: list[list[int]], seed: int) -> list[list[int]]:
-    """Stands for sub-word sampling: a symbol is now and then written twice."""
+    """A stand-in for sub-word sampling that sometimes repeats a token."""
     rng = Random(seed)
-    return [[symbol for symbol in one for _ in range(1 + (rng.random() < 0.2))] for one in sentences]
+    return [[token for token in ids for _ in range(1 + (rng.random() < 0.2))] for ids in sentences]
 
 
 @pytest.fixture
 def make_training(tmp_path: Path) -> Iterator[Maker]:
-    """Makes a training in a directory of this name; the same name again finds the checkpoints of before."""
-    made: list[Training] = []
+    """Builds a training in a directory of this name; the same name again finds the earlier checkpoints."""
+    to_close: list[Training] = []
     train, validation = _store(tmp_path / "train", 150, 1), _store(tmp_path / "validation", 20, 2)
 
     def make(
-        name: str, *, dropout: float = 0.0, sampling: bool = False, apart: bool = False, **values: Any
+        name: str, *, dropout: float = 0.0, sampling: bool = False, two_processes: bool = False, **values: Any
     ) -> Training:
         config = TrainingConfig.model_validate(
             {"steps": 20, "max_tokens": 100, "save_every": 5, "validate_every": 5, "rate": 0.01, "warmup": 4} | values
@@ -61,15 +61,15 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
         n_best = config.average if config.average_of == "best" else 1
         checkpoints = Checkpoints(tmp_path / name, keep_last=max(2, config.average), keep_best=n_best)
         device = torch.device("cpu")
-        training = set_up(config, model, train, stream, validation, device, checkpoints, {"recipe": "this one"})
-        if not apart:
+        training = Training.build(config, model, train, stream, validation, device, checkpoints, {"recipe": "this one"})
+        if not two_processes:
             return training
-        made.append(replace(training, gradients=Apart(config, model, n_threads_each=1)))
-        return made[-1]
+        to_close.append(replace(training, gradients=TwoProcesses(config, model, n_threads_each=1)))
+        return to_close[-1]
 
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model is slower with more
     yield make
     torch.set_num_threads(n_threads)
-    for training in made:
+    for training in to_close:
         training.close()

@@ -1,4 +1,4 @@
-"""Averages of weights equal their definition, and come back from a checkpoint to the bit."""
+"""Averages of weights match their definition, and are restored from a checkpoint exactly."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from regard.training.checkpoints import Checkpoints
 
 
 class Net(nn.Module):
-    """Two layers with one weight between them, and something that is counted."""
+    """Two layers that share a weight, and a counter that is not averaged."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,22 +29,22 @@ def model(seed: int) -> Net:
     return Net()
 
 
-def test_the_average_is_the_mean_in_double_precision() -> None:
-    several = [named_weights(model(seed)) for seed in range(7)]
-    mean = average(several)
-    assert mean.keys() == several[0].keys()
-    for name, tensor in several[0].items():
+def test_average_is_the_mean_computed_in_float64() -> None:
+    models = [named_weights(model(seed)) for seed in range(7)]
+    mean = average(models)
+    assert mean.keys() == models[0].keys()
+    for name, tensor in models[0].items():
         assert mean[name].dtype == tensor.dtype
-        exact = torch.stack([one[name].double() for one in several]).mean(0).to(tensor.dtype)
+        exact = torch.stack([weights[name].double() for weights in models]).mean(0).to(tensor.dtype)
         assert torch.equal(mean[name], exact)
 
 
-def test_the_average_of_one_is_itself_in_every_type() -> None:
-    one = {"half": torch.randn(9).bfloat16(), "single": torch.randn(9), "count": torch.tensor(2**60 + 1)}
-    assert all(torch.equal(average([one])[name], tensor) for name, tensor in one.items())
+def test_average_of_one_model_is_that_model_for_every_dtype() -> None:
+    weights = {"half": torch.randn(9).bfloat16(), "single": torch.randn(9), "count": torch.tensor(2**60 + 1)}
+    assert all(torch.equal(average([weights])[name], tensor) for name, tensor in weights.items())
 
 
-def test_checkpoints_are_averaged_one_at_a_time(tmp_path: Path) -> None:
+def test_average_accepts_a_generator_of_checkpoints(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep_last=3, keep_best=0)
     for seed in range(3):
         checkpoints.save(seed, {"model": named_weights(model(seed))}, {})
@@ -55,24 +55,24 @@ def test_checkpoints_are_averaged_one_at_a_time(tmp_path: Path) -> None:
     assert torch.equal(fresh.first.weight, expected.float())
 
 
-def test_a_damaged_checkpoint_is_left_out_of_the_average_and_named(tmp_path: Path) -> None:
+def test_damaged_checkpoint_is_reported_and_excluded_from_the_average(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep_last=3, keep_best=0)
     paths = [checkpoints.save(step, {"model": named_weights(model(step))}, {}) for step in range(3)]
     (paths[1] / "model.safetensors").write_bytes(b"")
     again = Checkpoints(tmp_path, keep_last=3, keep_best=0)
     newest, skipped = again.resume({})
     assert newest is not None and newest.step == 2
-    assert [one.name for one in skipped] == [paths[1].name]
-    assert [one.step for one in again.last(3)] == [0, 2]
+    assert [checkpoint.name for checkpoint in skipped] == [paths[1].name]
+    assert [checkpoint.step for checkpoint in again.last(3)] == [0, 2]
 
 
-def test_different_models_are_not_averaged() -> None:
-    one = named_weights(model(1))
+def test_averaging_models_of_different_shape_raises_artifact_error() -> None:
+    weights = named_weights(model(1))
     with pytest.raises(ArtifactError, match="no weights"):
         average([])
-    for other in ({**one, "more": torch.zeros(1)}, {**one, "first.weight": torch.zeros(4, 1)}, {}):
+    for different in ({**weights, "more": torch.zeros(1)}, {**weights, "first.weight": torch.zeros(4, 1)}, {}):
         with pytest.raises(ArtifactError):
-            average([one, other])
+            average([weights, different])
 
 
 def steps_of(net: nn.Module, n_steps: int) -> Iterator[int]:
@@ -83,7 +83,7 @@ def steps_of(net: nn.Module, n_steps: int) -> Iterator[int]:
         yield step
 
 
-def test_ema_equals_its_definition() -> None:
+def test_ema_matches_its_definition() -> None:
     net = model(1)
     ema = EMA(net, decay=0.6)
     expected = {name: parameter.detach().double() for name, parameter in net.named_parameters()}
@@ -96,7 +96,7 @@ def test_ema_equals_its_definition() -> None:
         torch.testing.assert_close(tensor.double(), expected[name], rtol=1e-5, atol=1e-5)
 
 
-def test_ema_goes_on_from_a_checkpoint_to_the_bit() -> None:
+def test_ema_resumes_from_a_checkpoint_exactly() -> None:
     net, again = model(1), model(1)
     ema = EMA(net, decay=0.99)
     for step in steps_of(net, 10):
@@ -129,7 +129,7 @@ def test_ema_weights_fit_the_model_and_swapping_restores_it() -> None:
     assert all(torch.equal(averaged[name], tensor) for name, tensor in ema.weights().items())
 
 
-def test_ema_refuses_another_models_averages() -> None:
+def test_ema_rejects_averages_of_another_model() -> None:
     with pytest.raises(ArtifactError):
         EMA(model(1), decay=0.9).load_tensors({})
     with pytest.raises(ValueError, match="decay"):

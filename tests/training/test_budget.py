@@ -1,4 +1,4 @@
-"""A budget: the last step is settled when the rate begins to fall, by the clock."""
+"""A budget sets the last step from the speed so far, when the learning rate begins to fall."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from regard.errors import TrainingStopped
-from regard.training import Progress, Stop, Training, fit, loop
-from regard.training.loop import BUDGET_RESERVE_SECONDS, ENOUGH_STEPS, VALIDATIONS_AT_THE_END
+from regard.training import Progress, Stop, Training, TrainingConfig, fit, loop
+from regard.training.budget import MIN_STEPS_TO_MEASURE, RESERVED_SECONDS, VALIDATIONS_AT_END, fit_to_budget
 
 Maker = Callable[..., Training]
 
 
 class Clock:
-    """A second passes with every step, or more when told."""
+    """A fake clock: a step takes `seconds_per_step`."""
 
     def __init__(self) -> None:
-        self.now, self.seconds_a_step = 1000.0, 1.0
+        self.now, self.seconds_per_step = 1000.0, 1.0
 
     def __call__(self) -> float:
         return self.now
@@ -28,23 +28,23 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(loop, "perf_counter", clock)
 
-    def take_step(*_: Any) -> dict[str, Any]:
-        clock.now += clock.seconds_a_step
+    def train_step(*_: Any) -> dict[str, Any]:
+        clock.now += clock.seconds_per_step
         return {"loss": 1.0, "nll": 1.0}
 
-    monkeypatch.setattr(loop, "take_step", take_step)
+    monkeypatch.setattr(loop, "train_step", train_step)
     return clock
 
 
 def train(training: Training, spent_seconds: float = 0.0, stop_at: int | None = None) -> tuple[Progress, list[Any]]:
     seen, stop = [], Stop()
 
-    def report(event: str, **fields: Any) -> None:
+    def on_event(event: str, **fields: Any) -> None:
         seen.append((event, fields))
         if event == "step" and fields["step"] == stop_at:
             stop.signal_number = 15
 
-    return fit(training, report, stop, spent_seconds), seen
+    return fit(training, on_event, stop, spent_seconds), seen
 
 
 def budgeted(make_training: Maker, steps: int, seconds: float, **more: Any) -> Training:
@@ -52,49 +52,45 @@ def budgeted(make_training: Maker, steps: int, seconds: float, **more: Any) -> T
     return make_training("a", steps=steps, budget_seconds=seconds, **values)
 
 
-@pytest.mark.parametrize("seconds_a_step", [0.5, 1.0, 3.0])
-def test_a_run_ends_with_its_budget_whatever_a_step_takes(
-    make_training: Maker, clock: Clock, seconds_a_step: float
-) -> None:
-    clock.seconds_a_step = seconds_a_step
+@pytest.mark.parametrize("seconds_per_step", [0.5, 1.0, 3.0])
+def test_run_ends_within_its_budget_at_any_speed(make_training: Maker, clock: Clock, seconds_per_step: float) -> None:
+    clock.seconds_per_step = seconds_per_step
     progress, seen = train(budgeted(make_training, steps=100, seconds=100), spent_seconds=10)
-    used = 10 + progress.step * seconds_a_step
-    assert 100 - BUDGET_RESERVE_SECONDS - seconds_a_step <= used <= 100
+    used = 10 + progress.step * seconds_per_step
+    assert 100 - RESERVED_SECONDS - seconds_per_step <= used <= 100
     refits = [fields for event, fields in seen if event == "refit"]
     assert (refits[0]["was"], refits[-1]["steps"]) == (100, progress.steps)
-    assert not [one for one in seen if one[0] == "warning"]
+    assert "warning" not in dict(seen)
 
 
-def test_a_machine_that_is_quicker_than_thought_lets_the_rate_fall_later(make_training: Maker, clock: Clock) -> None:
-    """Planned for 100 steps; 380 fit, and the rate is to fall over half of them all the same."""
-    clock.seconds_a_step = 0.25
+def test_faster_machine_begins_the_cooldown_later(make_training: Maker, clock: Clock) -> None:
+    """Planned for 100 steps; 380 fit, and the cooldown is still half of them."""
+    clock.seconds_per_step = 0.25
     progress, seen = train(budgeted(make_training, steps=100, seconds=100))
     assert progress.step == pytest.approx(380, abs=2)
     rates = [fields["rate"] for event, fields in seen if event == "step"]
-    assert rates[180] == 0.01  # the warm-up is long over
+    assert rates[180] == 0.01  # after the warm-up
     assert rates[200] < 0.0099
     assert rates[-1] == pytest.approx(0.01 / 190, rel=0.05)
     assert [fields["was"] for event, fields in seen if event == "refit"] == [100]
 
 
-def test_the_rate_falls_to_nothing_at_the_new_end(make_training: Maker, clock: Clock) -> None:
-    clock.seconds_a_step = 3.0
+def test_learning_rate_falls_to_zero_at_the_new_end(make_training: Maker, clock: Clock) -> None:
+    clock.seconds_per_step = 3.0
     progress, seen = train(budgeted(make_training, steps=1000, seconds=100))
     rates = [fields["rate"] for event, fields in seen if event == "step"]
-    falls_from = int(progress.cooldown_from)
-    assert rates[falls_from - 1] == 0.01
-    assert rates[-1] == pytest.approx(0.01 / (progress.steps - falls_from + 1))
-    assert rates[falls_from:] == sorted(rates[falls_from:], reverse=True)
+    cooldown_from = int(progress.cooldown_from)
+    assert rates[cooldown_from - 1] == 0.01
+    assert rates[-1] == pytest.approx(0.01 / (progress.steps - cooldown_from + 1))
+    assert rates[cooldown_from:] == sorted(rates[cooldown_from:], reverse=True)
 
 
-def test_steps_that_become_slow_in_the_fall_end_the_run_soon_after_the_budget(
-    make_training: Maker, clock: Clock
-) -> None:
+def test_run_that_slows_down_in_the_cooldown_stops_soon_after_the_budget(make_training: Maker, clock: Clock) -> None:
     training = budgeted(make_training, steps=100, seconds=100)
 
     def slower(event: str, **fields: Any) -> None:
         seen.append(event)
-        clock.seconds_a_step = 5.0 if fields.get("step", 0) > 60 else 1.0
+        clock.seconds_per_step = 5.0 if fields.get("step", 0) > 60 else 1.0
 
     seen: list[str] = []
     fit(training, slower, Stop())
@@ -102,102 +98,108 @@ def test_steps_that_become_slow_in_the_fall_end_the_run_soon_after_the_budget(
     assert seen.count("warning") == 1
 
 
-def test_a_resumed_run_counts_the_seconds_of_before(make_training: Maker, clock: Clock) -> None:
+def test_resumed_run_counts_earlier_seconds(make_training: Maker, clock: Clock) -> None:
     with pytest.raises(TrainingStopped):
         train(budgeted(make_training, steps=100, seconds=100), stop_at=30)
-    clock.now += 5000  # the night between
+    clock.now += 5000  # time between the two processes does not count
     progress, _ = train(budgeted(make_training, steps=100, seconds=100), spent_seconds=7)
-    assert progress.step == pytest.approx(100 - BUDGET_RESERVE_SECONDS, abs=1)
+    assert progress.step == pytest.approx(100 - RESERVED_SECONDS, abs=1)
 
 
-def test_without_a_budget_the_clock_changes_nothing(make_training: Maker, clock: Clock) -> None:
-    clock.seconds_a_step = 1e6
+def test_without_budget_time_has_no_effect(make_training: Maker, clock: Clock) -> None:
+    clock.seconds_per_step = 1e6
     assert train(make_training("a", schedule="cooldown"))[0].step == 20
 
 
-def test_a_long_preparation_and_a_slow_first_step_do_not_settle_the_length(make_training: Maker, clock: Clock) -> None:
-    """60 of 100 seconds are gone, the first step takes ten times as long as the others."""
+def test_long_preparation_and_slow_first_step_do_not_shorten_the_run(make_training: Maker, clock: Clock) -> None:
+    """Preparation takes 60 of 100 seconds, and the first step ten times as long as the others."""
 
-    def report(event: str, **fields: Any) -> None:
+    def on_event(event: str, **fields: Any) -> None:
         seen.append((event, fields))
-        clock.seconds_a_step = 0.25 if fields.get("step", 0) >= 1 else 2.5
+        clock.seconds_per_step = 0.25 if fields.get("step", 0) >= 1 else 2.5
 
     seen: list[Any] = []
-    clock.seconds_a_step = 2.5
-    progress = fit(budgeted(make_training, steps=140, seconds=100), report, Stop(), 60.0)
-    assert 100 - BUDGET_RESERVE_SECONDS - 5 <= clock.now - 1000 + 60 <= 100
+    clock.seconds_per_step = 2.5
+    progress = fit(budgeted(make_training, steps=140, seconds=100), on_event, Stop(), 60.0)
+    assert 100 - RESERVED_SECONDS - 5 <= clock.now - 1000 + 60 <= 100
     refit = next(fields for event, fields in seen if event == "refit")
-    assert refit["step"] == 62  # half of the 35 seconds: the rate has stayed high until then
+    assert refit["step"] == 62  # half of the 35 seconds, at the peak learning rate until then
     assert progress.steps > 120
 
 
-def test_a_run_that_goes_on_just_before_the_fall_remembers_how_long_steps_took(
-    make_training: Maker, clock: Clock
-) -> None:
+def test_run_resumed_before_the_cooldown_uses_the_earlier_speed(make_training: Maker, clock: Clock) -> None:
     with pytest.raises(TrainingStopped):
         train(budgeted(make_training, steps=100, seconds=100), stop_at=48)
-    clock.seconds_a_step = 6.0  # the first steps of a new process
+    clock.seconds_per_step = 6.0  # the first steps of a new process
 
-    def report(event: str, **fields: Any) -> None:
+    def on_event(event: str, **fields: Any) -> None:
         seen.append((event, fields))
-        clock.seconds_a_step = 1.0 if fields.get("step", 0) >= 50 else 6.0
+        clock.seconds_per_step = 1.0 if fields.get("step", 0) >= 50 else 6.0
 
     seen: list[Any] = []
-    progress = fit(budgeted(make_training, steps=100, seconds=100), report, Stop())
-    assert progress.step >= 75  # by these two alone it would have been 55
-    assert not [one for one in seen if one[0] == "warning"]
+    progress = fit(budgeted(make_training, steps=100, seconds=100), on_event, Stop())
+    assert progress.step >= 75  # from the two slow steps alone it would be 55
+    assert "warning" not in dict(seen)
 
 
-def test_a_fall_from_the_first_step_on_is_not_fitted_to_that_step(make_training: Maker, clock: Clock) -> None:
+def test_cooldown_from_the_first_step_is_fitted_after_a_few_steps(make_training: Maker, clock: Clock) -> None:
     _, seen = train(budgeted(make_training, steps=100, seconds=100, cooldown=1.0))
-    [(_, refit)] = [one for one in seen if one[0] == "refit"]
-    assert refit["step"] == ENOUGH_STEPS
+    [refit] = [fields for event, fields in seen if event == "refit"]
+    assert refit["step"] == MIN_STEPS_TO_MEASURE
 
 
-def test_a_machine_that_becomes_slow_in_the_fall_still_ends_in_time_and_at_a_low_rate(
-    make_training: Maker, clock: Clock
-) -> None:
+def test_machine_that_slows_down_in_the_cooldown_ends_in_time_at_a_low_rate(make_training: Maker, clock: Clock) -> None:
     def slower(event: str, **fields: Any) -> None:
         seen.append((event, fields))
-        clock.seconds_a_step = 0.4 if fields.get("step", 0) > 250 else 0.2
+        clock.seconds_per_step = 0.4 if fields.get("step", 0) > 250 else 0.2
 
     seen: list[Any] = []
-    clock.seconds_a_step = 0.2
+    clock.seconds_per_step = 0.2
     fit(budgeted(make_training, steps=475, seconds=100), slower, Stop())
-    assert 1100 - BUDGET_RESERVE_SECONDS - 3 <= clock.now <= 1101
+    assert 1100 - RESERVED_SECONDS - 3 <= clock.now <= 1101
     rates = [fields["rate"] for event, fields in seen if event == "step"]
     assert rates[-1] < 0.0005  # of 0.01
-    assert max(before - after for before, after in pairwise(rates[250:])) < 0.0005  # no jump down
+    assert max(before - after for before, after in pairwise(rates[250:])) < 0.0005  # without a jump
     assert rates[250:] == sorted(rates[250:], reverse=True)
-    assert not [one for one in seen if one[0] == "warning"]
+    assert "warning" not in dict(seen)
 
 
-def test_time_is_kept_for_the_validations_at_the_end(
+def test_time_is_reserved_for_the_validations_at_the_end(
     make_training: Maker, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slowly(*args: Any, of: Any = loop.validate_all, **more: Any) -> Any:
+    def slowly(*args: Any, of: Any = loop.validate_training, **more: Any) -> Any:
         clock.now += 3.0
         return of(*args, **more)
 
-    monkeypatch.setattr(loop, "validate_all", slowly)
+    monkeypatch.setattr(loop, "validate_training", slowly)
     _, seen = train(budgeted(make_training, steps=100, seconds=100, validate_every=20))
     rates = [fields["rate"] for event, fields in seen if event == "step"]
     n_falling = sum(rate < max(rates) for rate in rates[rates.index(max(rates)) :])
-    assert n_falling == pytest.approx(0.5 * len(rates), rel=0.1)  # as long a fall as without them
-    still_to_come = 3.0 * (VALIDATIONS_AT_THE_END - 1)  # the loop's own is done
-    assert 100 - BUDGET_RESERVE_SECONDS - still_to_come - 5 <= clock.now - 1000 <= 100 - still_to_come
+    assert n_falling == pytest.approx(0.5 * len(rates), rel=0.1)  # the cooldown is as long as without them
+    still_to_come = 3.0 * (VALIDATIONS_AT_END - 1)  # without the one in the loop
+    assert 100 - RESERVED_SECONDS - still_to_come - 5 <= clock.now - 1000 <= 100 - still_to_come
 
 
-def test_one_slow_validation_does_not_take_the_time_from_the_training(
+def test_one_slow_validation_does_not_shorten_the_training(
     make_training: Maker, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first of a new model: it has not learned to end a sentence, and translates to the last symbol allowed."""
+    """The first validation is slow: the model has not learned to end a sentence, and translates up to the maximum."""
 
-    def slow_at_first(*args: Any, of: Any = loop.validate_all, **more: Any) -> Any:
+    def slow_at_first(*args: Any, of: Any = loop.validate_training, **more: Any) -> Any:
         clock.now += 20.0 if clock.now < 1040 else 1.0
         return of(*args, **more)
 
-    monkeypatch.setattr(loop, "validate_all", slow_at_first)
+    monkeypatch.setattr(loop, "validate_training", slow_at_first)
     progress, _ = train(budgeted(make_training, steps=100, seconds=100, validate_every=20))
     assert progress.step >= 50  # of the 75 or so that fit
     assert 70 <= clock.now - 1000 <= 100
+
+
+def test_budget_functions_are_pure() -> None:
+    config = TrainingConfig(schedule="cooldown", cooldown=0.5, steps=100, budget_seconds=100.0)
+    progress = Progress(step=50, steps=100, cooldown_from=50, refit_at=50)
+    changed, event = fit_to_budget(config, progress, elapsed_seconds=25.0)
+    assert event == {"event": "refit", "step": 50, "steps": 190, "was": 100}
+    assert (changed.steps, changed.cooldown_from, changed.refit_at) == (190, 95, 95)
+    assert fit_to_budget(config, progress, elapsed_seconds=25.0) == (changed, event)
+    assert fit_to_budget(config.model_copy(update={"budget_seconds": None}), progress, 25.0) == (progress, None)

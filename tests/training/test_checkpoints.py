@@ -1,4 +1,4 @@
-"""A checkpoint comes back bit for bit or not at all, and none is lost that is needed."""
+"""A checkpoint is restored exactly or rejected, and rotation never removes one that is needed."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def resumed_step(checkpoints: Checkpoints) -> int:
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_a_resumed_run_ends_with_the_same_bits(checkpoints: Checkpoints, fused: bool) -> None:
+def test_resumed_run_ends_with_identical_weights(checkpoints: Checkpoints, fused: bool) -> None:
     model, optimizer = make(1, fused)
     train(model, optimizer, range(7))
     tensors = {"model": named_weights(model), "optimizer": optimizer_tensors(optimizer, model)}
@@ -100,15 +100,15 @@ def test_a_resumed_run_ends_with_the_same_bits(checkpoints: Checkpoints, fused: 
     train(again, other_optimizer, range(7, 20))
 
     assert again.output.weight is again.embedding.weight
-    for one, other in (
+    for expected, actual in (
         (named_weights(model), named_weights(again)),
         (optimizer_tensors(optimizer, model), optimizer_tensors(other_optimizer, again)),
     ):
-        assert one.keys() == other.keys()
-        assert all(torch.equal(one[name], other[name]) for name in one)
+        assert expected.keys() == actual.keys()
+        assert all(torch.equal(expected[name], actual[name]) for name in expected)
 
 
-def test_a_save_before_the_first_step_can_be_resumed(checkpoints: Checkpoints) -> None:
+def test_checkpoint_before_the_first_step_can_be_resumed(checkpoints: Checkpoints) -> None:
     model, optimizer = make(1)
     checkpoints.save(0, {"model": named_weights(model), "optimizer": optimizer_tensors(optimizer, model)}, RUN)
     checkpoint, _ = checkpoints.resume(RUN)
@@ -116,7 +116,7 @@ def test_a_save_before_the_first_step_can_be_resumed(checkpoints: Checkpoints) -
     load_optimizer_tensors(optimizer, model, checkpoint.tensors("optimizer"))
 
 
-def test_other_weights_are_refused_and_change_nothing() -> None:
+def test_weights_of_another_shape_are_rejected_and_change_nothing() -> None:
     model, optimizer = make(1)
     train(model, optimizer, range(2))
     before = {name: tensor.clone() for name, tensor in named_weights(model).items()}
@@ -131,20 +131,20 @@ def test_other_weights_are_refused_and_change_nothing() -> None:
             load_weights(model, wrong)
         assert all(torch.equal(before[key], value) for key, value in named_weights(model).items())
 
-    remembered = optimizer_tensors(optimizer, model)
+    state = optimizer_tensors(optimizer, model)
     for wrong in (
-        {key: value for key, value in remembered.items() if key != f"exp_avg/{name}"},
-        {**remembered, "exp_avg/more": torch.zeros(1)},
-        {**remembered, f"exp_avg/{name}": torch.zeros(3, 5)},
+        {key: value for key, value in state.items() if key != f"exp_avg/{name}"},
+        {**state, "exp_avg/more": torch.zeros(1)},
+        {**state, f"exp_avg/{name}": torch.zeros(3, 5)},
     ):
         with pytest.raises(ArtifactError, match=r"incomplete|more|slanted"):
             load_optimizer_tensors(optimizer, model, wrong)
 
 
-def test_damage_is_found_named_and_passed_over(checkpoints: Checkpoints) -> None:
+def test_any_damaged_byte_is_detected_and_the_checkpoint_skipped(checkpoints: Checkpoints) -> None:
     good, target = save(checkpoints, 10), save(checkpoints, 20)
     rng = random.Random(1)
-    tried = 0
+    n_detected = 0
     for name in FILES:
         data = (target / name).read_bytes()
         for place in rng.sample(range(8 * (len(data) - 1)), 40):
@@ -154,20 +154,20 @@ def test_damage_is_found_named_and_passed_over(checkpoints: Checkpoints) -> None
                 (target / name).write_bytes(damaged)
                 checkpoint, skipped = checkpoints.resume(RUN)
                 if checkpoint is not None and checkpoint.path == target:
-                    # only blanks between the manifest's own words may change unseen
+                    # only whitespace inside the manifest may change undetected
                     assert name == "manifest.json" and json.loads(damaged) == json.loads(data)
                     continue
                 assert checkpoint is not None and checkpoint.path == good
-                assert [one.name for one in skipped] == [target.name]
+                assert [checkpoint.name for checkpoint in skipped] == [target.name]
                 assert name in skipped[0].reason or name == "manifest.json"
-                tried += 1
+                n_detected += 1
         (target / name).write_bytes(data)
-    assert tried > 300
+    assert n_detected > 300
     assert resumed_step(checkpoints) == 20
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_missing_or_an_added_file_is_found(checkpoints: Checkpoints, name: str) -> None:
+def test_missing_or_added_file_is_detected(checkpoints: Checkpoints, name: str) -> None:
     save(checkpoints, 10)
     target = save(checkpoints, 20)
     (target / "added").write_text("")
@@ -178,7 +178,7 @@ def test_a_missing_or_an_added_file_is_found(checkpoints: Checkpoints, name: str
 
 
 @pytest.mark.parametrize("put", ["link", "file", "fifo", "copy"])
-def test_what_only_looks_like_a_checkpoint_is_passed_over(checkpoints: Checkpoints, put: str) -> None:
+def test_anything_else_with_the_name_of_a_checkpoint_is_skipped(checkpoints: Checkpoints, put: str) -> None:
     good = save(checkpoints, 10)
     fake = good.parent / "step-00000099"
     match put:
@@ -192,10 +192,10 @@ def test_what_only_looks_like_a_checkpoint_is_passed_over(checkpoints: Checkpoin
             fake.write_text("")
     checkpoint, skipped = checkpoints.resume(RUN)
     assert checkpoint is not None and checkpoint.step == 10
-    assert [one.name for one in skipped] == [fake.name]
+    assert [checkpoint.name for checkpoint in skipped] == [fake.name]
 
 
-def test_a_run_never_starts_from_nothing_by_itself(checkpoints: Checkpoints) -> None:
+def test_unusable_checkpoints_raise_instead_of_starting_again(checkpoints: Checkpoints) -> None:
     assert checkpoints.resume(RUN) == (None, [])
     for step in (10, 20):
         (save(checkpoints, step) / "state.json").unlink()
@@ -204,7 +204,7 @@ def test_a_run_never_starts_from_nothing_by_itself(checkpoints: Checkpoints) -> 
 
 
 @pytest.mark.parametrize("put", ["file", "link to nowhere"])
-def test_what_is_in_the_way_of_the_checkpoints_is_said_before_the_first_step(
+def test_checkpoint_path_that_is_not_a_directory_raises_before_the_first_step(
     checkpoints: Checkpoints, put: str
 ) -> None:
     if put == "file":
@@ -216,7 +216,7 @@ def test_what_is_in_the_way_of_the_checkpoints_is_said_before_the_first_step(
 
 
 class Bomb:
-    """Unpickling this makes a directory."""
+    """Creates a directory when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -227,15 +227,15 @@ class Bomb:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("protocol", [0, 4])
-def test_a_pickle_under_any_name_is_never_executed(checkpoints: Checkpoints, name: str, protocol: int) -> None:
+def test_pickle_in_place_of_any_file_is_never_executed(checkpoints: Checkpoints, name: str, protocol: int) -> None:
     marker = checkpoints.directory.parent / "executed"
     data = pickle.dumps(Bomb(marker), protocol=protocol)
 
-    def write(aside: Path) -> None:
+    def write(temporary: Path) -> None:
         for stem in FILES[:3]:
-            (aside / stem).write_bytes(data if stem == name else b"{}")
+            (temporary / stem).write_bytes(data if stem == name else b"{}")
 
-    commit_directory(checkpoints.directory / "step-00000010", write)  # a stranger can seal it with a good manifest
+    commit_directory(checkpoints.directory / "step-00000010", write)  # anybody can write a valid manifest
     if name == "manifest.json":
         (checkpoints.directory / "step-00000010" / name).write_bytes(data)
     with pytest.raises(RunError):
@@ -251,15 +251,15 @@ def test_a_pickle_under_any_name_is_never_executed(checkpoints: Checkpoints, nam
     assert not marker.exists()
 
 
-def test_another_recipe_or_corpus_is_refused_with_the_reason(checkpoints: Checkpoints) -> None:
+def test_checkpoint_of_another_recipe_or_corpus_is_rejected_with_the_reason(checkpoints: Checkpoints) -> None:
     save(checkpoints, 10)
-    with pytest.raises(RunError, match="was made with another corpus; hint: go on with the corpus as before"):
+    with pytest.raises(RunError, match="belong to another corpus; hint: resume with the original corpus"):
         checkpoints.resume({**RUN, "corpus": "c2"})
-    with pytest.raises(RunError, match="was made with another recipe and corpus"):
+    with pytest.raises(RunError, match="belong to another recipe and corpus"):
         checkpoints.resume({"recipe": "r2", "corpus": "c2"})
 
 
-def test_stale_higher_steps_cost_neither_the_newest_nor_the_best(checkpoints: Checkpoints) -> None:
+def test_checkpoints_of_another_run_do_not_affect_rotation(checkpoints: Checkpoints) -> None:
     stale = Checkpoints(checkpoints.directory, keep_last=9, keep_best=0)
     for step in (700, 800, 900):
         save(stale, step, score=0.1, recipe="another")
@@ -274,16 +274,16 @@ def test_stale_higher_steps_cost_neither_the_newest_nor_the_best(checkpoints: Ch
     again = Checkpoints(checkpoints.directory, keep_last=2, keep_best=1)
     checkpoint, skipped = again.resume(RUN)
     assert checkpoint is not None and checkpoint.step == 20
-    assert [one.name[-3:] for one in skipped] == ["900", "800", "700", "600"]
+    assert [checkpoint.name[-3:] for checkpoint in skipped] == ["900", "800", "700", "600"]
     for step in (30, 40, 50):
         path = save(again, step, score=2.0)
         assert path.is_dir()
         assert {10, step - 10, step} <= set(again.steps())
     assert again.steps() == [10, 40, 50, 600, 700, 800, 900]
-    assert [one.step for one in again.best(1)] == [10]
+    assert [checkpoint.step for checkpoint in again.best(1)] == [10]
 
 
-def test_a_damaged_step_is_replaced_when_the_run_gets_there_again(checkpoints: Checkpoints) -> None:
+def test_damaged_checkpoint_is_replaced_when_its_step_is_saved_again(checkpoints: Checkpoints) -> None:
     save(checkpoints, 10)
     (save(checkpoints, 20) / "model.safetensors").write_bytes(b"")
     again = Checkpoints(checkpoints.directory, keep_last=2, keep_best=1)
@@ -293,19 +293,19 @@ def test_a_damaged_step_is_replaced_when_the_run_gets_there_again(checkpoints: C
     assert again.steps() == [10, 20]
 
 
-def test_the_newest_and_the_best_are_kept(checkpoints: Checkpoints) -> None:
+def test_rotation_keeps_the_newest_and_the_best(checkpoints: Checkpoints) -> None:
     for step, score in ((10, 5.0), (20, 1.0), (30, None), (40, 2.0), (50, float("nan")), (60, 3.0)):
         save(checkpoints, step, score)
     assert checkpoints.steps() == [20, 50, 60]
-    assert [one.step for one in checkpoints.last(5)] == [20, 50, 60]
-    assert [one.step for one in checkpoints.best(2)] == [20, 60]
+    assert [checkpoint.step for checkpoint in checkpoints.last(5)] == [20, 50, 60]
+    assert [checkpoint.step for checkpoint in checkpoints.best(2)] == [20, 60]
     again = Checkpoints(checkpoints.directory, keep_last=2, keep_best=1)
     assert resumed_step(again) == 60
     save(again, 70, 0.5)
     assert again.steps() == [60, 70]
 
 
-def test_debris_of_a_killed_save_goes_at_the_start(checkpoints: Checkpoints) -> None:
+def test_resume_removes_temporary_files_of_a_killed_save(checkpoints: Checkpoints) -> None:
     save(checkpoints, 10)
     (checkpoints.directory / ".step-00000020.writing-0123abcd").mkdir()
     (checkpoints.directory / ".step-00000020.writing-0123abcd" / "model.safetensors").write_bytes(b"half")
@@ -313,7 +313,9 @@ def test_debris_of_a_killed_save_goes_at_the_start(checkpoints: Checkpoints) -> 
     assert names(checkpoints) == ["step-00000010"]
 
 
-def test_a_failed_save_leaves_the_one_before(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_leaves_earlier_checkpoints_intact(
+    checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(checkpoints, 10)
 
     def fsync(descriptor: int) -> None:
@@ -327,19 +329,19 @@ def test_a_failed_save_leaves_the_one_before(checkpoints: Checkpoints, monkeypat
     assert resumed_step(checkpoints) == 10
 
 
-def test_a_full_disk_met_by_safetensors_is_told_in_words(
+def test_full_disk_inside_safetensors_raises_run_error(
     checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(tensors: object, path: object) -> None:
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("regard.models.base.save_file", full)
-    with pytest.raises(RunError, match="no space left on device; hint: free some space"):
+    with pytest.raises(RunError, match="no space left on device; hint: free some disk space"):
         save(checkpoints, 10)
     assert names(checkpoints) == []
 
 
-def test_space_is_asked_for_what_is_still_to_come(checkpoints: Checkpoints) -> None:
+def test_bytes_needed_counts_checkpoints_that_are_not_written_yet(checkpoints: Checkpoints) -> None:
     model, _ = make(1)
     once = 3 * sum(tensor.nbytes for tensor in named_weights(model).values())
     assert checkpoints.bytes_needed(model, 3) == 4 * once
@@ -347,7 +349,7 @@ def test_space_is_asked_for_what_is_still_to_come(checkpoints: Checkpoints) -> N
     assert checkpoints.bytes_needed(model, 3) == 3 * once
 
 
-def test_others_may_read_what_the_umask_lets_them(checkpoints: Checkpoints) -> None:
+def test_files_have_the_permissions_of_the_umask(checkpoints: Checkpoints) -> None:
     umask = os.umask(0o022)
     try:
         path = save(checkpoints, 10)

@@ -1,4 +1,4 @@
-"""Every line of a journal is an event, whatever happened to its writers."""
+"""Every line of a journal is an event, even after its writer was killed."""
 
 import errno
 import json
@@ -16,7 +16,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.jsonl"
 
 
-def test_events_come_back_in_order_with_their_time(path: Path) -> None:
+def test_events_are_read_in_order_with_their_time(path: Path) -> None:
     with Journal(path) as journal:
         journal.record("resume", step=3, skipped=["step-00000004"], flush=True)
         journal.record("step", step=4, loss=0.1 + 0.2, sample="Ein Hund läuft.\n\u2028")
@@ -32,7 +32,7 @@ def test_an_event_can_be_read_before_the_journal_is_closed(path: Path) -> None:
         assert [event["step"] for event in events(path)] == [1]
 
 
-def test_what_json_can_not_say_is_written_as_words(path: Path) -> None:
+def test_nan_and_infinity_are_written_as_strings(path: Path) -> None:
     with Journal(path) as journal:
         journal.record("step", loss=float("nan"), rates=(float("inf"), {"deep": -float("inf")}), text="\udc80")
 
@@ -43,7 +43,7 @@ def test_what_json_can_not_say_is_written_as_words(path: Path) -> None:
     assert (event["loss"], event["rates"]) == ("nan", ["inf", {"deep": "-inf"}])
 
 
-def test_a_line_torn_anywhere_is_passed_over_and_then_mended(path: Path) -> None:
+def test_incomplete_last_line_is_ignored_and_then_removed(path: Path) -> None:
     with Journal(path) as journal:
         journal.record("step", step=1)
         journal.record("step", step=2, text="x" * 10_000)
@@ -58,20 +58,20 @@ def test_a_line_torn_anywhere_is_passed_over_and_then_mended(path: Path) -> None
         assert [event["step"] for event in events(path)] == [*before, 3]
 
 
-def test_a_bad_line_in_the_middle_is_named(path: Path) -> None:
+def test_bad_line_raises_with_its_line_number(path: Path) -> None:
     for bad in (b"{", b"[]", b"\xff", b"[" * 100_000):
         path.write_bytes(b'{"event": "step"}\n' + bad + b"\n")
         with pytest.raises(RunError, match=r"journal\.jsonl:2 is not an event"):
             list(events(path))
 
 
-def test_a_journal_that_is_no_plain_file_is_refused(path: Path) -> None:
+def test_journal_that_is_not_a_regular_file_is_refused(path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(ArtifactError, match="FIFO"):
         list(events(path))
 
 
-def test_a_full_disk_stops_the_run_in_words_and_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_raises_run_error_and_leaves_complete_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
 
     def half(descriptor: int, data: bytes) -> int:
@@ -90,6 +90,6 @@ def test_a_full_disk_stops_the_run_in_words_and_leaves_whole_lines(path: Path, m
     assert [event["step"] for event in events(path)] == [1, 3]
 
 
-def test_a_journal_that_can_not_be_opened_is_told_in_words(tmp_path: Path) -> None:
+def test_journal_that_cannot_be_opened_raises_run_error(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="could not write"):
         Journal(tmp_path / "nowhere" / "journal.jsonl")

@@ -1,4 +1,4 @@
-"""The loop: exact to the bit over interruptions, and nothing moves that should not."""
+"""The loop: interrupted runs are bit-identical to uninterrupted ones, and failed steps change nothing."""
 
 import math
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from regard.data import Batch, Cursor, updates
 from regard.errors import RunError, TrainingStopped
 from regard.models import named_weights
 from regard.training import Stop, Training, Validation, average, fit, noam
-from regard.training.gradients.gradients import Together
-from regard.training.loop import take_step, time_steps, validate_all
-from regard.training.objectives import Objective, Outcome, cross_entropy
+from regard.training.gradients.gradients import SingleProcess
+from regard.training.loop import measure_seconds_per_step, train_step, validate_training
+from regard.training.objectives import BatchLoss, Objective, cross_entropy
 
 Maker = Callable[..., Training]
 EVERYTHING: dict[str, Any] = {
@@ -24,7 +24,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 class Events:
-    """Remembers what the loop reports; asks it to stop at some steps."""
+    """Records the events of the loop; can stop it at a step."""
 
     def __init__(self, stop: Stop | None = None, at: int | None = None) -> None:
         self.seen: list[dict[str, Any]] = []
@@ -36,7 +36,7 @@ class Events:
             self._stop.signal_number = 15
 
     def of(self, event: str) -> list[dict[str, Any]]:
-        return [one for one in self.seen if one["event"] == event]
+        return [fields for fields in self.seen if fields["event"] == event]
 
 
 def run(training: Training) -> Events:
@@ -54,36 +54,37 @@ def run_until(training: Training, step: int) -> Events:
     return events
 
 
-def everything_learned(training: Training) -> dict[str, Tensor]:
-    """The weights, what Adam remembers, the running average, and the average of the checkpoints."""
-    found = {f"weights/{name}": tensor.clone() for name, tensor in named_weights(training.model).items()}
+def full_state(training: Training) -> dict[str, Tensor]:
+    """The weights, the optimizer state, the moving average, and the average of the checkpoints."""
+    state = {f"weights/{name}": tensor.clone() for name, tensor in named_weights(training.model).items()}
     newest = training.checkpoints.open(training.checkpoints.steps()[-1])
-    found |= {f"optimizer/{name}": tensor for name, tensor in newest.tensors("optimizer").items()}
+    state |= {f"optimizer/{name}": tensor for name, tensor in newest.tensors("optimizer").items()}
     if training.ema is not None:
-        found |= {f"ema/{name}": tensor for name, tensor in training.ema.tensors().items()}
-    kept = training.checkpoints.last(training.config.average)
-    return found | {f"average/{name}": tensor for name, tensor in average(one.tensors("model") for one in kept).items()}
+        state |= {f"ema/{name}": tensor for name, tensor in training.ema.tensors().items()}
+    checkpoints = training.checkpoints.last(training.config.average)
+    averaged = average(checkpoint.tensors("model") for checkpoint in checkpoints)
+    return state | {f"average/{name}": tensor for name, tensor in averaged.items()}
 
 
-def assert_bit_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
-    assert one.keys() == other.keys()
-    assert [name for name in one if not torch.equal(one[name], other[name])] == []
+def assert_bit_equal(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert actual.keys() == expected.keys()
+    assert [name for name in actual if not torch.equal(actual[name], expected[name])] == []
 
 
 def with_objective(training: Training, objective: Objective) -> Training:
-    return replace(training, gradients=Together(training.config, training.model, objective, training.device))
+    return replace(training, gradients=SingleProcess(training.config, training.model, objective, training.device))
 
 
 def first_update(training: Training) -> list[Batch]:
     return next(updates(training.store, training.stream, Cursor()))[0]
 
 
-@pytest.mark.parametrize(("optimizer", "apart"), [("adam", False), ("muon", False), ("adam", True)])
+@pytest.mark.parametrize(("optimizer", "two_processes"), [("adam", False), ("muon", False), ("adam", True)])
 @pytest.mark.parametrize("stops", [(5,), (3, 7, 8, 21), (1, 2, 23)])
 def test_an_interrupted_run_is_bit_equal_to_an_uninterrupted_one(
-    make_training: Maker, stops: tuple[int, ...], optimizer: str, apart: bool
+    make_training: Maker, stops: tuple[int, ...], optimizer: str, two_processes: bool
 ) -> None:
-    values = {"optimizer": optimizer, "apart": apart} | EVERYTHING
+    values = {"optimizer": optimizer, "two_processes": two_processes} | EVERYTHING
     whole = make_training("whole", **values)
     uninterrupted = run(whole)
     for step in stops:
@@ -91,106 +92,110 @@ def test_an_interrupted_run_is_bit_equal_to_an_uninterrupted_one(
     parts = make_training("parts", **values)
     events = run(parts)
     assert events.of("resume")[0]["step"] == stops[-1]
-    assert_bit_equal(everything_learned(parts), everything_learned(whole))
-    assert any("momentum/" in name for name in everything_learned(parts)) == (optimizer == "muon")
+    assert_bit_equal(full_state(parts), full_state(whole))
+    assert any("momentum/" in name for name in full_state(parts)) == (optimizer == "muon")
     assert parts.checkpoints.steps() == whole.checkpoints.steps()
     assert events.of("validation")[-1] == uninterrupted.of("validation")[-1]
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(make_training: Maker) -> None:
-    one, two, other = (make_training(name, seed=seed, **EVERYTHING) for name, seed in [("a", 1), ("b", 1), ("c", 2)])
-    for training in (one, two, other):
+def test_weights_depend_on_the_seed_only(make_training: Maker) -> None:
+    first, same, different = (
+        make_training(name, seed=seed, **EVERYTHING) for name, seed in [("a", 1), ("b", 1), ("c", 2)]
+    )
+    for training in (first, same, different):
         run(training)
-    assert_bit_equal(everything_learned(one), everything_learned(two))
-    assert not torch.equal(one.model.output_weight, other.model.output_weight)
+    assert_bit_equal(full_state(first), full_state(same))
+    assert not torch.equal(first.model.output_weight, different.model.output_weight)
 
 
 def test_dropout_differs_from_step_to_step(make_training: Maker) -> None:
     training = make_training("a", dropout=0.5)
     update = first_update(training)
-    losses = [take_step(training, update, step)["loss"] for step in (1, 2, 1)]  # the rate is still 0
+    losses = [train_step(training, update, step)["loss"] for step in (1, 2, 1)]  # the learning rate is still 0
     assert losses[0] != losses[1]
     assert losses[0] == losses[2]
 
 
-def test_accumulated_batches_make_the_step_of_one_large_batch(make_training: Maker) -> None:
-    """Unequal parts: a mean of the parts' means would be another step."""
-    one, two = (with_plain_descent(make_training(name)) for name in ("one", "two"))
-    [whole] = first_update(one)
+def test_accumulated_batches_equal_one_large_batch(make_training: Maker) -> None:
+    """The parts are unequal, so a mean of their means would be wrong."""
+    in_one, in_two = (with_plain_descent(make_training(name)) for name in ("one", "two"))
+    [whole] = first_update(in_one)
     parts = [rows_of(whole, slice(0, 3)), rows_of(whole, slice(3, None))]
     assert 2 * parts[0].n_tokens < parts[1].n_tokens
-    losses = [take_step(training, update, 1)["loss"] for training, update in ((one, [whole]), (two, parts))]
+    losses = [train_step(training, update, 1)["loss"] for training, update in ((in_one, [whole]), (in_two, parts))]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    for name, tensor in named_weights(one.model).items():
-        assert torch.allclose(tensor, named_weights(two.model)[name], atol=1e-6), name
+    for name, tensor in named_weights(in_one.model).items():
+        assert torch.allclose(tensor, named_weights(in_two.model)[name], atol=1e-6), name
 
 
-def test_clipping_bounds_how_far_a_step_goes(make_training: Maker) -> None:
+def test_clipping_limits_the_size_of_a_step(make_training: Maker) -> None:
     moved = {}
     for clip in (None, 0.01):
         training = with_plain_descent(make_training(f"clip-{clip}", clip=clip))
         before = all_weights(training)
-        norm = take_step(training, first_update(training), 1)["norm"]
+        norm = train_step(training, first_update(training), 1)["norm"]
         moved[clip] = float((all_weights(training) - before).norm())
-        assert norm > 0.1  # what is reported is the norm before clipping
+        assert norm > 0.1  # the reported norm is before clipping
     assert moved[0.01] == pytest.approx(0.01, rel=1e-3)
     assert moved[None] > 0.1
 
 
 @pytest.mark.parametrize("schedule", ["noam", "constant", "cosine", "cooldown"])
-def test_every_step_is_taken_at_the_rate_that_is_reported(make_training: Maker, schedule: str) -> None:
+def test_every_step_uses_the_reported_learning_rate(make_training: Maker, schedule: str) -> None:
     training = make_training("a", schedule=schedule, rate=None, steps=8)
-    taken: list[float] = []
-    training.optimizer.register_step_pre_hook(lambda optimizer, *_: taken.append(optimizer.param_groups[0]["lr"]))
+    used: list[float] = []
+    training.optimizer.register_step_pre_hook(lambda optimizer, *_: used.append(optimizer.param_groups[0]["lr"]))
     events = run(training)
-    assert taken == [event["rate"] for event in events.of("step")]
-    assert taken[0] == pytest.approx(noam(1, 16, 4))  # the warm-up is the same line for all of them
+    assert used == [event["rate"] for event in events.of("step")]
+    assert used[0] == pytest.approx(noam(1, 16, 4))  # the warm-up is the same for all of them
     if schedule == "noam":
-        assert taken == pytest.approx([noam(step, 16, 4) for step in range(1, 9)])
+        assert used == pytest.approx([noam(step, 16, 4) for step in range(1, 9)])
 
 
 @pytest.mark.parametrize("what", ["loss", "gradient"])
-def test_a_step_that_is_not_a_number_moves_nothing_and_names_its_pairs(make_training: Maker, what: str) -> None:
+def test_nan_loss_or_gradient_changes_nothing_and_names_the_pairs(make_training: Maker, what: str) -> None:
     healthy = make_training("a", steps=7, save_every=7, validate_every=7)
     run(healthy)
-    sick = make_training("b")
-    sick = with_objective(sick, _failing(sick, at_call=8, what=what))
-    with pytest.raises(RunError, match=r"step 8: the (loss is nan|gradient's norm is (nan|inf))") as raised:
-        fit(sick, Events(), Stop())
-    assert "of the token store" in str(raised.value)
-    assert sick.checkpoints.steps() == [5]
-    sick.checkpoints.open(5)
+    failing = make_training("b")
+    failing = with_objective(failing, _failing(failing, at_call=8, what=what))
+    with pytest.raises(RunError, match=r"step 8: the (loss is nan|gradient norm is (nan|inf))") as raised:
+        fit(failing, Events(), Stop())
+    assert "in the token store" in str(raised.value)
+    assert failing.checkpoints.steps() == [5]
+    failing.checkpoints.open(5)
     for name, tensor in named_weights(healthy.model).items():  # as it was after step 7
-        assert torch.equal(tensor, named_weights(sick.model)[name]), name
+        assert torch.equal(tensor, named_weights(failing.model)[name]), name
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_weights_that_a_step_made_infinite_are_never_saved(make_training: Maker, optimizer: str) -> None:
+def test_infinite_weights_are_never_saved(make_training: Maker, optimizer: str) -> None:
     training = make_training("a", optimizer=optimizer, rate=1e60, warmup=1, schedule="constant", save_every=1)
-    with pytest.raises(RunError, match=r"step 1: '.*' has values that are not numbers; it was not saved; hint: lower"):
+    with pytest.raises(
+        RunError, match=r"step 1: '.*' has NaN or infinite values; this step was not saved; hint: lower"
+    ):
         fit(training, Events(), Stop())
     assert training.checkpoints.steps() == []
 
 
-def test_a_validation_that_is_not_a_number_stops_the_run_with_a_hint(make_training: Maker) -> None:
+def test_nan_validation_loss_raises_run_error(make_training: Maker) -> None:
     """Weights can be so large, and finite, that only the next forward pass overflows."""
     training = make_training("a", rate=1e30, warmup=1, schedule="constant", save_every=1, validate_every=1)
-    with pytest.raises(RunError, match=r"step 1: the validation's loss is (nan|inf); hint: lower training.rate"):
+    with pytest.raises(RunError, match=r"step 1: the validation loss is (nan|inf); hint: lower training.rate"):
         fit(training, Events(), Stop())
     assert training.checkpoints.steps() == []
 
 
-def _failing(training: Training, at_call: int, what: str) -> Callable[..., Outcome]:
+def _failing(training: Training, at_call: int, what: str) -> Callable[..., BatchLoss]:
     usual, calls = cross_entropy(training.config.smoothing), iter(range(1, 1000))
 
-    def objective(model: Any, batch: Batch) -> Outcome:
-        outcome = usual(model, batch)
+    def objective(model: Any, batch: Batch) -> BatchLoss:
+        sums = usual(model, batch)
         if next(calls) != at_call:
-            return outcome
-        if what == "gradient":  # the loss itself still looks well
-            outcome.loss.register_hook(lambda gradient: gradient * math.nan)
-            return outcome
-        return outcome._replace(loss=outcome.loss * math.nan)
+            return sums
+        if what == "gradient":  # the loss itself is still finite
+            sums.loss.register_hook(lambda gradient: gradient * math.nan)
+            return sums
+        return sums._replace(loss=sums.loss * math.nan)
 
     return objective
 
@@ -199,18 +204,18 @@ def test_training_stops_early_when_validation_no_longer_improves(make_training: 
     training = make_training("a", steps=60, patience=2, rate=1e-12, warmup=1, save_every=60, validate_every=3)
     calls = iter([3.0, 2.0, 2.5, 2.0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.training.loop.validate_all", lambda *_, **__: _validation(next(calls)))
+        patch.setattr("regard.training.loop.validate_training", lambda *_, **__: _validation(next(calls)))
         progress = fit(training, Events(), Stop())
     assert (progress.step, progress.stopped_early, progress.best_score) == (12, True, 2.0)
-    assert training.checkpoints.steps() == [12]  # saved although no schedule asked for it
+    assert training.checkpoints.steps() == [12]  # saved although it is not on the schedule
     again = fit(make_training("a", steps=60, patience=2, rate=1e-12, warmup=1, save_every=60), Events(), Stop())
     assert again.step == 12  # it stays finished
 
 
-def test_without_patience_a_worse_validation_stops_nothing(make_training: Maker) -> None:
+def test_without_patience_training_never_stops_early(make_training: Maker) -> None:
     training = make_training("a", steps=10, validate_every=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.training.loop.validate_all", lambda *_, **__: _validation(next(rising)))
+        patch.setattr("regard.training.loop.validate_training", lambda *_, **__: _validation(next(rising)))
         rising = iter(range(1, 100))
         assert fit(training, Events(), Stop()).step == 10
 
@@ -223,20 +228,20 @@ def test_the_best_checkpoints_are_kept_for_the_average(make_training: Maker) -> 
     training = make_training("a", steps=30, average=2, average_of="best")
     losses = iter([5.0, 1.0, 4.0, 2.0, 3.0, 6.0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.training.loop.validate_all", lambda *_, **__: _validation(next(losses)))
+        patch.setattr("regard.training.loop.validate_training", lambda *_, **__: _validation(next(losses)))
         fit(training, Events(), Stop())
-    assert [one.step for one in training.checkpoints.best(2)] == [10, 20]
+    assert [checkpoint.step for checkpoint in training.checkpoints.best(2)] == [10, 20]
     assert training.checkpoints.steps() == [10, 20, 25, 30]  # the best two, and the last two
 
 
-def test_validation_looks_at_the_running_average_when_there_is_one(make_training: Maker) -> None:
+def test_validation_uses_the_moving_average(make_training: Maker) -> None:
     training = make_training("a", ema=0.9, steps=6)
     run(training)
-    live, averaged = (validate_all(training, averaged=averaged) for averaged in (False, True))
+    live, averaged = (validate_training(training, use_ema=use_ema) for use_ema in (False, True))
     assert live.loss != averaged.loss
     assert training.ema is not None
     training.model.load_state_dict(training.ema.weights(), strict=False)
-    assert validate_all(training, averaged=False).loss == averaged.loss
+    assert validate_training(training, use_ema=False).loss == averaged.loss
 
 
 def test_training_lowers_the_loss(make_training: Maker) -> None:
@@ -245,26 +250,26 @@ def test_training_lowers_the_loss(make_training: Maker) -> None:
     assert [event["step"] for event in events] == list(range(1, 61))
 
 
-def test_r_drop_trains_too_and_resumes_exactly(make_training: Maker) -> None:
+def test_r_drop_resumes_exactly(make_training: Maker) -> None:
     values = {"r_drop": 1.0, "dropout": 0.2, "steps": 10}
     whole = make_training("whole", **values)
     run(whole)
     run_until(make_training("parts", **values), 4)
     parts = make_training("parts", **values)
     run(parts)
-    assert_bit_equal(everything_learned(parts), everything_learned(whole))
+    assert_bit_equal(full_state(parts), full_state(whole))
     plain = make_training("plain", dropout=0.2, steps=10)
     run(plain)
     assert not torch.equal(plain.model.output_weight, whole.model.output_weight)
 
 
-def test_a_checkpoint_of_another_recipe_is_refused(make_training: Maker) -> None:
+def test_checkpoint_of_another_recipe_is_rejected(make_training: Maker) -> None:
     run_until(make_training("a"), 3)
     with pytest.raises(RunError, match="another recipe"):
         run(replace(make_training("a"), identity={"recipe": "another"}))
 
 
-def test_a_damaged_checkpoint_is_skipped_and_named(make_training: Maker) -> None:
+def test_damaged_checkpoint_is_skipped_and_reported(make_training: Maker) -> None:
     whole = make_training("whole")
     run(whole)
     run_until(make_training("parts"), 13)
@@ -272,15 +277,15 @@ def test_a_damaged_checkpoint_is_skipped_and_named(make_training: Maker) -> None
     damaged = parts.checkpoints.directory / "step-00000013" / "optimizer.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     events = run(parts)
-    assert [(one["checkpoint"], "optimizer" in one["reason"]) for one in events.of("skipped")] == [
+    assert [(event["checkpoint"], "optimizer" in event["reason"]) for event in events.of("skipped")] == [
         ("step-00000013", True)
     ]
     assert events.of("resume")[0]["step"] == 10
-    assert_bit_equal(everything_learned(parts), everything_learned(whole))
+    assert_bit_equal(full_state(parts), full_state(whole))
 
 
 def with_plain_descent(training: Training) -> Training:
-    """Weights move by the gradient itself; Adam's first step would hide its size."""
+    """Plain gradient descent, because Adam's first step does not depend on the size of the gradient."""
     return replace(training, optimizer=torch.optim.SGD(training.model.parameters(), lr=1.0))
 
 
@@ -295,9 +300,9 @@ def rows_of(batch: Batch, rows: slice) -> Batch:
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_timing_some_steps_leaves_the_weights_as_they_are(make_training: Maker, optimizer: str) -> None:
+def test_measuring_the_speed_does_not_change_the_weights(make_training: Maker, optimizer: str) -> None:
     training = make_training("a", optimizer=optimizer)
     before = {name: tensor.clone() for name, tensor in named_weights(training.model).items()}
-    assert time_steps(training, 3) > 0
+    assert measure_seconds_per_step(training, 3) > 0
     after = named_weights(training.model)
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())

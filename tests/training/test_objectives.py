@@ -1,4 +1,4 @@
-"""What is minimised: sums over real symbols, blind to padding, the same for every way of batching."""
+"""Objectives: sums over target tokens, independent of padding and of how pairs are batched."""
 
 from math import log
 
@@ -32,22 +32,22 @@ def gradients(model: Transformer, loss: Tensor) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_cross_entropy_equals_torchs_over_the_real_symbols(smoothing: float) -> None:
+def test_cross_entropy_equals_pytorch_without_padding(smoothing: float) -> None:
     model, batch = make_model(), make_batch()
     logits = model(batch.src, batch.tgt_in).transpose(1, 2)  # (B, V, T)
     options = {"reduction": "sum", "ignore_index": 0}
     expected = F.cross_entropy(logits, batch.tgt_out, label_smoothing=smoothing, **options)
-    outcome = cross_entropy(smoothing)(model, batch)
-    torch.testing.assert_close(outcome.loss, expected.detach())
-    torch.testing.assert_close(outcome.nll, F.cross_entropy(logits, batch.tgt_out, **options).detach())
-    right = (logits.argmax(1) == batch.tgt_out) & (batch.tgt_out != 0)
-    assert int(outcome.n_correct) == int(right.sum())
-    assert outcome.n_tokens == batch.n_tokens == 2 + 5 + 1 + 3 + 4
-    torch.testing.assert_close(gradients(model, outcome.loss), gradients(model, expected))
+    sums = cross_entropy(smoothing)(model, batch)
+    torch.testing.assert_close(sums.loss, expected.detach())
+    torch.testing.assert_close(sums.nll, F.cross_entropy(logits, batch.tgt_out, **options).detach())
+    correct = (logits.argmax(1) == batch.tgt_out) & (batch.tgt_out != 0)
+    assert int(sums.n_correct) == int(correct.sum())
+    assert sums.n_tokens == batch.n_tokens == 2 + 5 + 1 + 3 + 4
+    torch.testing.assert_close(gradients(model, sums.loss), gradients(model, expected))
 
 
 @pytest.mark.parametrize("objective", [cross_entropy(0.1), r_drop(0.1, 2.0)], ids=["cross_entropy", "r_drop"])
-def test_sums_are_the_same_however_the_pairs_are_batched_and_padded(objective) -> None:  # type: ignore[no-untyped-def]
+def test_sums_do_not_depend_on_batching_and_padding(objective) -> None:  # type: ignore[no-untyped-def]
     model, batch = make_model(), make_batch()
     together = objective(model, batch)
     parts = [objective(model, make_batch([pair])) for pair in PAIRS]
@@ -77,25 +77,25 @@ def test_r_drop_without_dropout_is_plain_cross_entropy(weight: float) -> None:
     torch.testing.assert_close(gradients(model, twice.loss), gradients(model, plain.loss), atol=1e-5, rtol=1e-4)
 
 
-def test_r_drop_adds_half_the_weight_times_the_divergence_of_its_two_passes() -> None:
+def test_r_drop_adds_half_the_weight_times_the_divergence_of_two_passes() -> None:
     model, batch = make_model(dropout=0.4), make_batch()
     torch.manual_seed(3)
-    outcome = r_drop(0.1, 3.0)(model, batch)
+    sums = r_drop(0.1, 3.0)(model, batch)
     torch.manual_seed(3)
     logits = model(batch.src.repeat(2, 1), batch.tgt_in.repeat(2, 1))  # the same dropout
-    real = batch.tgt_out != 0
-    first, second = (part[real] for part in logits.chunk(2))
-    targets, smooth = batch.tgt_out[real], {"reduction": "sum", "label_smoothing": 0.1}
+    is_token = batch.tgt_out != 0
+    first, second = (part[is_token] for part in logits.chunk(2))
+    targets, smooth = batch.tgt_out[is_token], {"reduction": "sum", "label_smoothing": 0.1}
     losses = (F.cross_entropy(first, targets, **smooth) + F.cross_entropy(second, targets, **smooth)) / 2
     p, q = first.softmax(-1), second.softmax(-1)
     divergence = ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
-    torch.testing.assert_close(outcome.loss, (losses + 3.0 / 2 * divergence).detach())
+    torch.testing.assert_close(sums.loss, (losses + 3.0 / 2 * divergence).detach())
     assert divergence.item() > 0.01
 
 
-def test_a_model_that_knows_nothing_has_the_loss_of_a_guess() -> None:
+def test_uniform_model_has_the_loss_of_a_guess() -> None:
     model, batch = make_model(), make_batch()
     torch.nn.init.zeros_(model.output_weight)
-    outcome = cross_entropy(0.1)(model, batch)
-    assert outcome.loss.item() / outcome.n_tokens == pytest.approx(log(11))
-    assert outcome.nll.item() / outcome.n_tokens == pytest.approx(log(11))
+    sums = cross_entropy(0.1)(model, batch)
+    assert sums.loss.item() / sums.n_tokens == pytest.approx(log(11))
+    assert sums.nll.item() / sums.n_tokens == pytest.approx(log(11))

@@ -1,4 +1,4 @@
-"""The rate is the paper's formula (section 5.3); the later ones do what their names say."""
+"""Learning rates: the paper's formula (section 5.3), and the newer schedules."""
 
 from itertools import pairwise
 from math import cos, pi
@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.training.config import TrainingConfig
-from regard.training.schedule import cooldown, cosine, noam, rate, warmed
+from regard.training.schedule import constant, cooldown, cosine, learning_rate, noam
 
-STEPS, FALL_FROM = 1000, 601
+STEPS, COOLDOWN_FROM = 1000, 601
 
 
 def rates(**values: object) -> list[float]:
-    """Of steps 1 … STEPS, for a model of 512."""
+    """Learning rates of steps 1 … STEPS, for d_model 512."""
     config = TrainingConfig(**values)
-    return [rate(config, step, STEPS, FALL_FROM, 512) for step in range(1, STEPS + 1)]
+    return [learning_rate(config, step, STEPS, COOLDOWN_FROM, 512) for step in range(1, STEPS + 1)]
 
 
 @given(st.integers(1, 1_000_000), st.sampled_from([128, 512, 1024]), st.integers(1, 50_000))
@@ -25,19 +25,19 @@ def test_noam_equals_the_formula(step: int, d_model: int, warmup: int) -> None:
     expected = 1 / d_model**0.5 * min(1 / step**0.5, step / warmup**1.5)
     assert noam(step, d_model, warmup) == pytest.approx(expected)
     config = TrainingConfig(warmup=warmup)
-    assert rate(config, step, 10**6, 1, d_model) == pytest.approx(expected)
+    assert learning_rate(config, step, 10**6, 1, d_model) == pytest.approx(expected)
 
 
-def test_the_papers_rate_at_its_first_steps_its_peak_and_its_end() -> None:
+def test_noam_values_at_the_first_step_the_peak_and_the_end() -> None:
     config = TrainingConfig()
     assert config.warmup == 4000
-    assert rate(config, 1, 100_000, 1, 512) == pytest.approx(1.7469e-7, rel=1e-4)
-    assert rate(config, 4000, 100_000, 1, 512) == pytest.approx(6.9877e-4, rel=1e-4)
-    assert rate(config, 100_000, 100_000, 1, 512) == pytest.approx(1.3975e-4, rel=1e-4)
+    assert learning_rate(config, 1, 100_000, 1, 512) == pytest.approx(1.7469e-7, rel=1e-4)
+    assert learning_rate(config, 4000, 100_000, 1, 512) == pytest.approx(6.9877e-4, rel=1e-4)
+    assert learning_rate(config, 100_000, 100_000, 1, 512) == pytest.approx(1.3975e-4, rel=1e-4)
 
 
 @pytest.mark.parametrize("schedule", ["noam", "constant", "cosine", "cooldown"])
-def test_every_rate_rises_in_a_line_to_its_peak_at_the_end_of_the_warmup(schedule: str) -> None:
+def test_warmup_is_linear_for_every_schedule(schedule: str) -> None:
     values = rates(schedule=schedule, warmup=100, rate=0.01)
     assert max(values) == values[99] == pytest.approx(0.01)
     for step in (1, 10, 50, 100):
@@ -46,22 +46,22 @@ def test_every_rate_rises_in_a_line_to_its_peak_at_the_end_of_the_warmup(schedul
 
 
 @pytest.mark.parametrize("schedule", ["noam", "constant", "cosine", "cooldown"])
-def test_the_peak_is_the_papers_unless_one_is_given(schedule: str) -> None:
+def test_default_peak_is_the_papers(schedule: str) -> None:
     assert max(rates(schedule=schedule, warmup=100)) == pytest.approx(512**-0.5 * 100**-0.5)
     assert max(rates(schedule=schedule, warmup=100, rate=0.5)) == pytest.approx(0.5)
 
 
-def test_noam_falls_with_the_root_of_the_step() -> None:
+def test_noam_falls_with_the_square_root_of_the_step() -> None:
     values = rates(schedule="noam", warmup=100, rate=0.01)
     assert values[399] == pytest.approx(0.005)
     assert values[899] == pytest.approx(0.01 / 3)
 
 
-def test_constant_stays() -> None:
+def test_constant_stays_at_its_peak() -> None:
     assert rates(schedule="constant", warmup=100, rate=0.01)[99:] == [0.01] * 901
 
 
-def test_cosine_falls_to_nothing_along_half_a_cosine() -> None:
+def test_cosine_falls_to_zero_along_half_a_cosine() -> None:
     values = rates(schedule="cosine", warmup=100, rate=1.0)
     for step in (100, 325, 550, 775, 1000):
         assert values[step - 1] == pytest.approx(0.5 * (1 + cos(pi * (step - 100) / 900)), abs=1e-12)
@@ -69,29 +69,29 @@ def test_cosine_falls_to_nothing_along_half_a_cosine() -> None:
     assert values[-1] == pytest.approx(0, abs=1e-12)
 
 
-def test_cooldown_stays_then_falls_in_a_line_to_nothing_behind_the_last_step() -> None:
+def test_cooldown_stays_then_falls_linearly_to_zero_after_the_last_step() -> None:
     values = rates(schedule="cooldown", warmup=100, rate=1.0)
-    assert values[99:FALL_FROM] == [1.0] * 502  # steps 100 … 601
+    assert values[99:COOLDOWN_FROM] == [1.0] * 502  # steps 100 … 601
     assert values[800] == pytest.approx(0.5)
     assert values[-1] == pytest.approx(1 / 400)
-    falls = [a - b for a, b in pairwise(values[FALL_FROM - 1 :])]
+    falls = [a - b for a, b in pairwise(values[COOLDOWN_FROM - 1 :])]
     assert falls == pytest.approx([1 / 400] * 399)
 
 
-def test_steps_past_the_end_have_no_negative_rate() -> None:
+def test_rate_after_the_last_step_is_not_negative() -> None:
     assert cooldown(1200, 100, 1000, 601) == 0
     assert cosine(1200, 100, 1000) == 0
-    assert warmed(1200, 100) == 1
+    assert constant(1200, 100) == 1
 
 
-def test_a_budget_without_a_cooldown_and_unknown_keys_are_refused() -> None:
+def test_budget_without_cooldown_and_unknown_keys_are_rejected() -> None:
     with pytest.raises(ValidationError, match="cooldown"):
         TrainingConfig(budget_seconds=60.0)
     with pytest.raises(ValidationError, match="warm_up"):
         TrainingConfig(warm_up=4000)  # type: ignore[call-arg]
 
 
-def test_the_defaults_are_the_papers() -> None:
+def test_defaults_are_the_papers() -> None:
     config = TrainingConfig()
     assert (config.steps, config.max_tokens, config.accumulate) == (100_000, 25_000, 1)
     assert (config.beta1, config.beta2, config.epsilon) == (0.9, 0.98, 1e-9)

@@ -1,4 +1,4 @@
-"""Being asked to stop."""
+"""Stopping a training on SIGINT and SIGTERM."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ import pytest
 from regard.training import Stop
 from regard.training import stop as stop_module
 
-# runs the file itself: importing its room would take seconds, for torch
+# runs the file itself: importing the package would take seconds, for torch
 PROGRAM = """
 import os, runpy, signal
 Stop = runpy.run_path({file!r})["Stop"]
@@ -25,14 +25,14 @@ with Stop():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_is_only_noted(number: int) -> None:
+def test_first_signal_only_sets_signal_number(number: int) -> None:
     with Stop() as stop:
         assert stop.signal_number is None
         os.kill(os.getpid(), number)
         assert stop.signal_number == number
 
 
-def test_afterwards_signals_mean_what_they_meant_before() -> None:
+def test_signal_handlers_are_restored() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     with Stop():
         assert all(signal.getsignal(number) != handler for number, handler in before.items())
@@ -40,14 +40,14 @@ def test_afterwards_signals_mean_what_they_meant_before() -> None:
 
 
 @pytest.mark.parametrize(("first", "second", "code"), [("SIGINT", "SIGINT", 130), ("SIGINT", "SIGTERM", 143)])
-def test_the_second_signal_ends_the_process_at_once(first: str, second: str, code: int) -> None:
+def test_second_signal_ends_the_process_at_once(first: str, second: str, code: int) -> None:
     program = PROGRAM.format(file=stop_module.__file__, first=first, second=second)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (code, "noted\n", "")
 
 
-def test_the_second_signal_does_not_wait_for_a_long_call() -> None:
-    """A handler of Python's would: it runs between two instructions, and half a step of torch's is one of them."""
+def test_second_signal_does_not_wait_for_a_long_call() -> None:
+    """A Python signal handler would: it runs between two bytecode instructions, and a call into C is one of them."""
     program = f"""
 import hashlib, runpy
 with runpy.run_path({stop_module.__file__!r})["Stop"]():
@@ -66,7 +66,7 @@ with runpy.run_path({stop_module.__file__!r})["Stop"]():
             process.kill()
 
 
-def test_a_training_in_a_thread_of_its_own_listens_to_no_signal() -> None:
+def test_no_signal_is_handled_outside_the_main_thread() -> None:
     failed: list[BaseException] = []
 
     def enter() -> None:

@@ -1,4 +1,4 @@
-"""Validation: means over real symbols, without dropout, and without a trace in the model."""
+"""Validation: means over target tokens, without dropout, and without side effects on the model."""
 
 from collections.abc import Iterator
 from math import exp, log
@@ -25,37 +25,37 @@ def make_batches(n_pairs: int) -> list[Batch]:
     return [collate(PAIRS[i : i + n_pairs], pad_id=0, bos_id=2, eos_id=3) for i in starts]
 
 
-def test_validation_gives_the_means_of_all_symbols_not_the_mean_of_batches() -> None:
+def test_scores_are_means_over_tokens_not_over_batches() -> None:
     model = make_model().eval()
     total, n_correct, n = 0.0, 0, 0
     for batch in make_batches(1):
         log_p = model(batch.src, batch.tgt_in).log_softmax(-1)[0]
-        for t, right in enumerate(batch.tgt_out[0].tolist()):
-            total, n = total - log_p[t, right].item(), n + 1
-            n_correct += int(log_p[t].argmax()) == right
+        for t, target in enumerate(batch.tgt_out[0].tolist()):
+            total, n = total - log_p[t, target].item(), n + 1
+            n_correct += int(log_p[t].argmax()) == target
     for n_pairs in (1, 2, 4):
-        found = validate(model, make_batches(n_pairs), CPU)
-        assert found.loss == pytest.approx(total / n, rel=1e-5)
-        assert found.accuracy == pytest.approx(n_correct / n)
-        assert found.perplexity == pytest.approx(exp(total / n), rel=1e-5)
+        result = validate(model, make_batches(n_pairs), CPU)
+        assert result.loss == pytest.approx(total / n, rel=1e-5)
+        assert result.accuracy == pytest.approx(n_correct / n)
+        assert result.perplexity == pytest.approx(exp(total / n), rel=1e-5)
 
 
-def test_a_guess_has_the_perplexity_of_the_vocabulary() -> None:
+def test_uniform_model_has_the_perplexity_of_the_vocabulary_size() -> None:
     model = make_model()
     torch.nn.init.zeros_(model.output_weight)
-    found = validate(model, make_batches(2), CPU)
-    assert found.loss == pytest.approx(log(11))
-    assert found.perplexity == pytest.approx(11)
+    result = validate(model, make_batches(2), CPU)
+    assert result.loss == pytest.approx(log(11))
+    assert result.perplexity == pytest.approx(11)
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_dropout_is_off_meanwhile_and_the_mode_is_restored(training: bool) -> None:
+def test_dropout_is_off_during_validation_and_the_mode_is_restored(training: bool) -> None:
     model = make_model(dropout=0.5).train(training)
     assert validate(model, make_batches(2), CPU) == validate(model, make_batches(2), CPU)
     assert all(module.training == training for module in model.modules())
 
 
-def test_the_mode_is_restored_even_after_an_error() -> None:
+def test_mode_is_restored_after_an_error() -> None:
     def broken() -> Iterator[Batch]:
         yield make_batches(1)[0]
         raise OSError("the disk is gone")
@@ -66,7 +66,7 @@ def test_the_mode_is_restored_even_after_an_error() -> None:
     assert model.training
 
 
-def test_validation_leaves_neither_gradients_nor_draws_random_numbers() -> None:
+def test_validation_leaves_no_gradients_and_draws_no_random_numbers() -> None:
     model = make_model(dropout=0.5).train()
     before = torch.get_rng_state()
     validate(model, make_batches(2), CPU)
@@ -74,7 +74,7 @@ def test_validation_leaves_neither_gradients_nor_draws_random_numbers() -> None:
     assert all(p.grad is None for p in model.parameters())
 
 
-def test_training_goes_on_after_validating_on_a_longer_text_than_any_before() -> None:
+def test_training_continues_after_validating_on_a_longer_text() -> None:
     model = make_model(dropout=0.1).train()
     long = collate([([5] * 400, [6] * 400)], pad_id=0, bos_id=2, eos_id=3)
     validate(model, [long], CPU)
@@ -82,6 +82,6 @@ def test_training_goes_on_after_validating_on_a_longer_text_than_any_before() ->
     assert all(bool(p.grad.isfinite().all()) for p in model.parameters())
 
 
-def test_no_batches_and_a_diverged_model_give_numbers_not_errors() -> None:
+def test_empty_set_and_diverged_model_give_finite_scores() -> None:
     assert validate(make_model(), [], CPU) == Validation(0.0, 0.0)
     assert Validation(loss=1e9, accuracy=0.0).perplexity == exp(700)

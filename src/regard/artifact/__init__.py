@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regard.artifact.directory import model_directory as model_directory
     from regard.artifact.directory import search_options as search_options
     from regard.artifact.model import LoadedModel as LoadedModel
+    from regard.artifact.model import load_described as load_described
     from regard.artifact.model import load_model as load_model
     from regard.artifact.model import save_model as save_model
 
@@ -28,6 +29,7 @@ _MODULES = {
     "Description": "directory",
     "LoadedModel": "model",
     "describe": "directory",
+    "load_described": "model",
     "load_model": "model",
     "max_length": "directory",
     "model_directory": "directory",

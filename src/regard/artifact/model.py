@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import __version__
-from regard.artifact.directory import COPY_AGAIN, FORMAT, describe, read_tensor_shapes
+from regard.artifact.directory import COPY_AGAIN, FORMAT, Description, describe, read_tensor_shapes
 from regard.durable import commit_directory
 from regard.errors import ArtifactError
 from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_matching_weights, write_tensors
@@ -73,7 +73,12 @@ def save_model(
 
 def load_model(path: str | Path, device: torch.device | str = "cpu") -> LoadedModel:
     """The model of a run, or of a model directory; an ArtifactError says why it is refused."""
-    described = describe(path)
+    return load_described(describe(path), device)
+
+
+def load_described(described: Description, device: torch.device | str = "cpu") -> LoadedModel:
+    """Like `load_model`, for a directory that has just been verified: its bytes are not hashed again."""
+    path = described.directory
     weights = described.directory / "model.safetensors"
     if described.architecture not in MODELS:
         known = ", ".join(MODELS)

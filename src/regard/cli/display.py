@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from regard.report.wording import duration
-from regard.run import Watcher
+from regard.run import Callbacks
 
 _PLAIN_EVERY_SECONDS = 10.0
 
 
-class TrainingDisplay(Watcher):
+class TrainingDisplay(Callbacks):
     """One line that moves, and a line that stays for whatever is worth keeping."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -52,7 +52,7 @@ class TrainingDisplay(Watcher):
         """A line that stays."""
         self._console.print(text, markup=False)
 
-    def progress(self, stage: str, done: int, total: int | None) -> None:
+    def on_progress(self, stage: str, done: int, total: int | None) -> None:
         if stage != self._stage:
             self._stage = stage
             if not self._live:
@@ -61,7 +61,7 @@ class TrainingDisplay(Watcher):
         if self._task is not None:
             self._bar.update(self._task, completed=done, total=total)
 
-    def event(self, event: str, **fields: Any) -> None:
+    def on_event(self, event: str, **fields: Any) -> None:
         handler = getattr(self, "_on_" + event.replace("-", "_"), None)
         if handler is not None:
             handler(**fields)

@@ -79,9 +79,9 @@ def train(
             run(
                 asked,
                 out,
-                choose=recipe is None or budget is not None,
+                fill_defaults=recipe is None or budget is not None,
                 device=device,
-                watcher=display,
+                callbacks=display,
                 spent_seconds=perf_counter() - _STARTED_AT,
                 live_report=report,
             )

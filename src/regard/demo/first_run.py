@@ -14,7 +14,7 @@ from regard.demo.pronouns import BestHead, find_head, glance, is_open
 from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, split, write
 from regard.durable import check_writable, is_locked, remove_directory, remove_leftovers, write_file
 from regard.errors import ArtifactError, RunError
-from regard.run import Recipe, Watcher, read_recipe, require_run_directory, train
+from regard.run import Callbacks, Recipe, read_recipe, require_run_directory, train
 from regard.translator import Translator
 
 SEED = 1
@@ -66,17 +66,17 @@ class FirstRun(BaseModel, frozen=True):
     examples: tuple[Example, ...]
 
 
-def first_run(out: Path, watcher: Watcher, *, again: bool = False, steps: int | None = None) -> FirstRun:
+def first_run(out: Path, callbacks: Callbacks, *, again: bool = False, steps: int | None = None) -> FirstRun:
     """Train in `out` if no run is there, and measure what was learned; the second time, only tell it."""
     if again:
         _forget(out)
     elif (told := _told(out)) is not None:
         return told
-    watcher.progress("making up sentences", 0, 1)
+    callbacks.on_progress("making up sentences", 0, 1)
     street = cache(lambda: split(SEED, n_train=N_TRAIN))  # written down, and in the end it tells the right answers
     text = _written(out, street)
     try:
-        train(_recipe(text, steps), out, watcher=watcher)
+        train(_recipe(text, steps), out, callbacks=callbacks)
     except RunError as error:
         raise RunError(error.message, hint=f"{error.hint}; `regard demo --again` begins anew") from error
     told = _measured(out, street())

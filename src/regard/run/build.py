@@ -1,4 +1,4 @@
-"""A run's parts, made from its recipe: vocabulary and token stores, then the model and all that trains it."""
+"""Builds the parts of a run from its recipe: tokenizers and token stores, then the model and its training."""
 
 from __future__ import annotations
 
@@ -8,53 +8,60 @@ from typing import Any
 
 import torch
 
-from regard.artifact import describe, load_model
+from regard.artifact import Description, describe, load_described
 from regard.data import LoaderSettings, TokenStore, random_key
 from regard.errors import RunError
 from regard.models import MODELS, load_weights, named_weights
-from regard.run.callbacks import Watcher
-from regard.run.language_facts import LanguageFacts, language_facts
-from regard.run.prepare import Corpora, make_stores, make_tokenizers
+from regard.run.callbacks import Callbacks
+from regard.run.prepare import Corpora, LanguageFacts, language_facts, make_stores, make_tokenizers
 from regard.run.recipe import Recipe
-from regard.run.validation_scores import judge
+from regard.run.validation_scores import translation_scorer
 from regard.text import Tokenizer, TokenizerPair
-from regard.training import Checkpoints, Training, set_up
+from regard.training import Checkpoints, Training
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What a run's loop is made from."""
+class PreparedRun:
+    """Everything that a training is built from."""
 
     recipe: Recipe
+    parent: Description | None  # fine-tuning: the model to start from, verified once per run
     tokenizers: TokenizerPair
-    spoken: LanguageFacts
+    languages: LanguageFacts
     train: TokenStore
     validation: TokenStore
 
 
-def encode(recipe: Recipe, out: Path, watcher: Watcher) -> Prepared:
-    """Vocabulary and token stores; made when they are not there, or are not of this text."""
+def describe_parent(recipe: Recipe) -> Description | None:
+    """Verifies the model that fine-tuning starts from; it must not change once a run has begun."""
+    if recipe.start_from is None:
+        return None
+    parent = describe(recipe.start_from)
+    if recipe.start_fingerprint is not None and parent.digest != recipe.start_fingerprint:
+        raise RunError(
+            f"{recipe.start_from} has changed since this run began",
+            hint="restore the original model, or train in another directory",
+        )
+    return parent
+
+
+def prepare_run(recipe: Recipe, parent: Description | None, out: Path, callbacks: Callbacks) -> PreparedRun:
+    """Tokenizers and token stores; built where they are missing or belong to other text."""
     corpora = Corpora.of(recipe.data, recipe.training.seed)
-    if recipe.start_from is not None:
-        start = describe(recipe.start_from)
-        if recipe.start_fingerprint is not None and start.digest != recipe.start_fingerprint:
-            raise RunError(
-                f"{recipe.start_from} is not the model that this run began with",
-                hint="bring it back as it was, or train in another directory",
-            )
-        tokenizers = start.tokenizers
+    if parent is not None:
+        tokenizers = parent.tokenizers
     else:
-        tokenizers = make_tokenizers(out / "data" / "tokenizer", corpora, recipe.text, watcher.progress)
-    train, validation = make_stores(out / "data", corpora, tokenizers, recipe.text.max_length, watcher.progress)
-    return Prepared(recipe, tokenizers, language_facts(corpora, recipe), train, validation)
+        tokenizers = make_tokenizers(out / "data" / "tokenizer", corpora, recipe.text, callbacks.on_progress)
+    train, validation = make_stores(out / "data", corpora, tokenizers, recipe.text.max_length, callbacks.on_progress)
+    return PreparedRun(recipe, parent, tokenizers, language_facts(corpora, recipe.text, parent), train, validation)
 
 
-def stream(prepared: Prepared) -> LoaderSettings:
-    """How its batches are made."""
+def stream_settings(prepared: PreparedRun) -> LoaderSettings:
+    """How training batches are formed."""
     recipe, tokenizers = prepared.recipe, prepared.tokenizers
     strength = recipe.text.sampling
 
-    def sampled(tokenizer: Tokenizer) -> Any:
+    def resampler(tokenizer: Tokenizer) -> Any:
         return (lambda ids, seed: tokenizer.sample_many(ids, strength, seed)) if strength else None
 
     return LoaderSettings(
@@ -64,34 +71,34 @@ def stream(prepared: Prepared) -> LoaderSettings:
         bos_id=tokenizers.target.bos_id,
         eos_id=tokenizers.target.eos_id,
         accumulate=recipe.training.accumulate,
-        corpus_weights=tuple(one.weight for one in recipe.data.train),
-        resample_source=sampled(tokenizers.source),
-        resample_target=sampled(tokenizers.target),
+        corpus_weights=tuple(corpus.weight for corpus in recipe.data.train),
+        resample_source=resampler(tokenizers.source),
+        resample_target=resampler(tokenizers.target),
     )
 
 
-def set_up_run(prepared: Prepared, out: Path, device: torch.device) -> Training:
-    """The model, with the weights that its seed gives or those it starts from, and all that trains it."""
+def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Training:
+    """The model, initialised from its seed or from its parent's weights, with optimizer and checkpoints."""
     recipe, config = prepared.recipe, prepared.recipe.training
     torch.manual_seed(random_key(config.seed, "weights"))
     model_type, _ = MODELS[recipe.model.architecture]
     sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
     model = model_type(recipe.model.config(), *sizes, prepared.tokenizers.target.pad_id)
-    if recipe.start_from is not None:
-        load_weights(model, named_weights(load_model(recipe.start_from).model))
+    if prepared.parent is not None:
+        load_weights(model, named_weights(load_described(prepared.parent).model))
     checkpoints = Checkpoints(
         out / "checkpoints",
         keep_last=max(2, config.average if config.average_of == "last" else 0),
         keep_best=config.average if config.average_of == "best" else 1,
     )
-    return set_up(
+    return Training.build(
         config,
         model,
         prepared.train,
-        stream(prepared),
+        stream_settings(prepared),
         prepared.validation,
         device,
         checkpoints,
         {"recipe": recipe.digest()},
-        judge(prepared.validation, prepared.tokenizers, recipe.model, config.translated),
+        translation_scorer(prepared.validation, prepared.tokenizers, recipe.model, config.translated),
     )

@@ -1,4 +1,4 @@
-"""From the last step to the product: average, measure, find the head that aligns, write the model directory."""
+"""From the last step to the final model: average checkpoints, validate, write the model directory and its card."""
 
 from __future__ import annotations
 
@@ -10,52 +10,45 @@ from typing import Any
 
 import torch
 
+from regard import __version__
 from regard.artifact import LoadedModel, save_model
 from regard.data import Batch, validation_batches
 from regard.engines.alignment_head import alignment_facts
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
-from regard.models import load_weights, named_weights
-from regard.run.card import model_card
-from regard.run.language_facts import LanguageFacts
-from regard.run.penalty import choose_length_penalty
+from regard.models import TransformerConfig, load_weights, named_weights
+from regard.run.build import PreparedRun
 from regard.run.recipe import Recipe
-from regard.text import TokenizerPair
-from regard.training import Progress, Training, average
-from regard.training.loop import described, validate_all
+from regard.run.validation_scores import best_length_penalty
+from regard.training import Progress, Training, Validation, average
+from regard.training.loop import validate_training, validation_fields
 
-ALIGNED_PAIRS = 2_000  # a thousand or two are enough
-ALIGNED_CELLS = 2_000_000  # pairs of a source and a target symbol, which are all in memory at once
-ALIGNED_TOKENS_PER_BATCH = 2_048  # of a batch every weight is kept
+ALIGNED_PAIRS = 2_000  # alignment scores are stable from about a thousand pairs
+ALIGNED_CELLS = 2_000_000  # (source token, target token) pairs, which are all in memory at once
+ALIGNED_TOKENS_PER_BATCH = 2_048  # all attention weights of a batch are in memory at once
 
 
-def finish(
-    training: Training,
-    recipe: Recipe,
-    tokenizers: TokenizerPair,
-    spoken: LanguageFacts,
-    progress: Progress,
-    out: Path,
-) -> dict[str, Any]:
-    """Write `out`, a model directory, and give what there is to say of it."""
+def export_model(training: Training, prepared: PreparedRun, progress: Progress, out: Path) -> dict[str, Any]:
+    """Writes the model directory `out`, and returns the facts that describe the model."""
+    recipe, tokenizers, languages = prepared.recipe, prepared.tokenizers, prepared.languages
     model, n_pairs = training.model, len(training.store)
-    load_weights(model, product(training))
-    found = validate_all(training, averaged=False)
+    load_weights(model, final_weights(training))
+    validation = validate_training(training, use_ema=False)
     facts: dict[str, Any] = {
         "recipe": recipe.digest(),
         "steps": progress.step,
         "n_pairs": n_pairs,
         "max_length": recipe.text.max_length,
-        "languages": spoken.languages.to_facts(),
+        "languages": languages.languages.to_facts(),
         "n_parameters": model.n_parameters,
-        **alignment_facts(model, (batch.to(training.device) for batch in pairs_to_align(training))),
-        **{name: value for name, value in described(found).items() if name != "samples"},
+        **alignment_facts(model, (batch.to(training.device) for batch in alignment_batches(training))),
+        **{name: value for name, value in validation_fields(validation).items() if name != "samples"},
     }
     loaded = LoadedModel(recipe.model.architecture, model.config, model.to("cpu").eval(), tokenizers, facts)
-    facts["length_penalty"] = choose_length_penalty(loaded, training.validation, training.config.translated)
+    facts["length_penalty"] = best_length_penalty(loaded, training.validation, training.config.translated)
 
-    def add_ctranslate2(aside: Path) -> None:
+    def add_ctranslate2(directory: Path) -> None:
         if unsupported_reason(model.config) is None:
-            convert(loaded, aside / SUBDIRECTORY, "float32")
+            convert(loaded, directory / SUBDIRECTORY, "float32")
 
     save_model(
         out,
@@ -63,15 +56,25 @@ def finish(
         config=model.config,
         weights=named_weights(model),
         tokenizers=tokenizers,
-        facts=facts | {"profiles": spoken.profiles},
-        card=model_card(recipe, model.config, model.n_parameters, n_pairs, progress, found),
+        facts=facts | {"profiles": languages.profiles},
+        card=model_card(recipe, model.config, model.n_parameters, n_pairs, progress, validation),
         write_more=add_ctranslate2,
     )
     return facts
 
 
-def pairs_to_align(training: Training) -> Iterator[Batch]:
-    """Validation pairs to measure the heads on: of all lengths, and however many there are, never more than enough."""
+def final_weights(training: Training) -> dict[str, torch.Tensor]:
+    """Section 6.1: the average of the last (or best) checkpoints; with EMA, its running average."""
+    config, checkpoints = training.config, training.checkpoints
+    if training.ema is not None:
+        return training.ema.weights()
+    n = config.average
+    averaged = checkpoints.last(n) if config.average_of == "last" else checkpoints.best(n)
+    return average(checkpoint.tensors("model") for checkpoint in averaged)
+
+
+def alignment_batches(training: Training) -> Iterator[Batch]:
+    """Validation batches of all lengths to measure attention heads on; a sample, if the validation set is large."""
     store, stream = training.validation, training.stream
     n_src, n_tgt = store.lengths
     n_cells = float((n_src + 1.0) @ (n_tgt + 1.0))
@@ -83,13 +86,35 @@ def pairs_to_align(training: Training) -> Iterator[Batch]:
         bos_id=stream.bos_id,
         eos_id=stream.eos_id,
     )
-    return islice(batches, 0, None, every)  # they come by length
+    return islice(batches, 0, None, every)  # they are sorted by length
 
 
-def product(training: Training) -> dict[str, torch.Tensor]:
-    """Section 6.1: the average of the last (or best) checkpoints; with EMA, the average that it kept."""
-    config, kept = training.config, training.checkpoints
-    if training.ema is not None:
-        return training.ema.weights()
-    chosen = kept.last(config.average) if config.average_of == "last" else kept.best(config.average)
-    return average(checkpoint.tensors("model") for checkpoint in chosen)
+def model_card(
+    recipe: Recipe,
+    config: TransformerConfig,
+    n_parameters: int,
+    n_pairs: int,
+    progress: Progress,
+    validation: Validation,
+) -> str:
+    """The README.md of the model directory: data, size, training and quality. It names files and quotes none."""
+    files = ", ".join(path.name for corpus in recipe.data.train for path in corpus.corpus().files)
+    parent = f"\n- fine-tuned from: {recipe.start_from.name}" if recipe.start_from is not None else ""
+    scores = validation.translation
+    bleu = "" if scores is None else f", BLEU {scores.bleu:.1f}, chrF++ {scores.chrf:.1f} (greedy, first sentences)"
+    return f"""# A translation model
+
+A Transformer ("Attention Is All You Need"), trained from parallel text with regard {__version__}.
+
+- text: {files} ({n_pairs:,} pairs){parent}
+- size: {config.n_encoder_layers}+{config.n_decoder_layers} layers, d_model {config.d_model}, d_ff {config.d_ff}, \
+{config.n_heads} heads, {n_parameters / 1e6:.1f}M parameters
+- training: {progress.step:,} steps, {progress.elapsed_seconds / 60:.1f} minutes
+- validation: perplexity {validation.perplexity:.2f} per sub-word, {validation.accuracy:.1%} of the sub-words right\
+{bleu}
+
+`config.json` has the architecture, `model.safetensors` the weights, `*.model` the vocabulary (SentencePiece), and
+`manifest.json` a checksum of every file. Nothing here is executable.
+
+    echo "A sentence." | regard translate this/folder
+"""

@@ -1,4 +1,4 @@
-"""From text files to token stores: examine, make the vocabulary, encode. Each part is made once and kept in `data/`."""
+"""From text files to token stores: examine, build the vocabulary, encode. Results are cached in `data/`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from regard.artifact import Description
 from regard.data import TokenStore, build_store, open_store
 from regard.durable import commit_directory, read_regular_file, verify_directory
 from regard.engines.engine import n_cores
@@ -28,59 +31,62 @@ from regard.text import (
     train_tokenizer,
 )
 from regard.text.corpus import OnBadPair
+from regard.text.language_profile import make_profile
+from regard.text.languages import Languages, find_languages
 
-LARGE_ENOUGH_PAIRS = 1_000  # chance alone holds some of these out
+MAX_PROFILE_PAIRS = 4_000  # of all corpora together; letter frequencies are stable long before
+SMALL_CORPUS = 1_000  # pairs; in a larger one any usual share holds out some
 
-_BAD_LINES = {"invalid-text", "tabs"}  # what the doctor calls lines that can be left out
-_HOPELESS = {"empty", "unequal-counts"}  # and what no setting can help
+_BAD_LINES = {"invalid-text", "tabs"}  # findings of the doctor about lines that can be skipped
+_FATAL = {"empty", "unequal-counts"}  # findings that no setting can override
 
 LinePair = tuple[str, str, int]  # source, target, number of the corpus
 
 
-class ShowProgress(Protocol):
-    """Is told how far a stage of the preparation is; `total` is None where it is not known."""
+class OnProgress(Protocol):
+    """Called with the progress of a stage of the preparation; `total` is None where it is unknown."""
 
     def __call__(self, stage: str, done: int, total: int | None) -> None: ...
 
 
 @dataclass(frozen=True)
 class Corpora:
-    """The text of a run, and how it is divided."""
+    """The text of a run, and how it is split into training and validation sets."""
 
     train: tuple[Corpus, ...]
     validation: tuple[Corpus, ...]
     on_bad: OnBadPair
-    held_out: float  # share of train, when there is no validation set
-    seed: int  # picks what is held out
+    held_out: float  # share of the training text that is held out; 0 where there is a validation set
+    seed: int  # decides which pairs are held out
     fingerprint: str
 
     @classmethod
     def of(cls, data: DataConfig, seed: int) -> Corpora:
-        """Of a settled recipe; refuses files that are no longer what they were."""
-        found = fingerprint_all(data)
-        if data.fingerprint is not None and found != data.fingerprint:
+        """The corpora of a complete recipe; raises RunError if a file has changed since the run began."""
+        current = fingerprint_all(data)
+        if data.fingerprint is not None and current != data.fingerprint:
             raise RunError(
-                "the training text was edited since this run began",
-                hint="bring back the files as they were, or train in another directory",
+                "the training text has changed since this run began",
+                hint="restore the original files, or train in another directory",
             )
-        train, validation = (tuple(one.corpus() for one in part) for part in (data.train, data.validation))
+        train, validation = (tuple(config.corpus() for config in part) for part in (data.train, data.validation))
         held_out = 0.0 if data.validation else data.held_out or 0.0
-        return cls(train, validation, data.on_bad, held_out, seed, found)
+        return cls(train, validation, data.on_bad, held_out, seed, current)
 
     @property
     def key(self) -> str:
-        """Changes when any pair does, or its tag, or the side that it is on."""
+        """Changes with any pair, its tag, or whether it is for training or validation."""
         tags = [corpus.tag for corpus in (*self.train, *self.validation)]
         return _digest(self.fingerprint, self.held_out, self.seed, self.on_bad, len(self.train), tags)
 
     def training_pairs(self) -> Iterator[LinePair]:
-        """(source, target, number of the corpus), without what is held out."""
+        """(source, target, number of the corpus), without the held-out pairs."""
         for pair in _all_pairs(self.train, self.on_bad):
             if not self.held_out or not is_held_out(pair[0], self.held_out, self.seed):
                 yield pair
 
     def validation_pairs(self) -> Iterator[LinePair]:
-        """The validation corpora, or what is held out of the training corpora."""
+        """The pairs of the validation corpora, or the held-out pairs of the training corpora."""
         n_pairs = 0
         for pair in _all_pairs(self.validation or self.train, self.on_bad):
             if self.validation or is_held_out(pair[0], self.held_out, self.seed):
@@ -88,79 +94,98 @@ class Corpora:
                 yield pair
         if n_pairs == 0:
             raise DataError(
-                f"there is no pair to validate on (data.held_out is {self.held_out:g})",
+                f"the validation set is empty (data.held_out is {self.held_out:g})",
                 hint="raise data.held_out, or give --valid-source and --valid-target",
             )
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What the doctor says of the training text."""
+    """What the doctor reports about the training text."""
 
     n_pairs: int
     reports: tuple[CorpusReport, ...]
 
 
-def examine_all(data: DataConfig, show: ShowProgress) -> Examined:
-    """Read everything once: whatever would spoil a training is found before any time is spent on it."""
-    train = [one.corpus() for one in data.train]
-    for one in data.validation:
-        count_pairs(one.corpus(), on_bad=data.on_bad)
+def examine_corpora(data: DataConfig, on_progress: OnProgress) -> Examined:
+    """Reads all text once, so that errors in it are found before any time is spent on training."""
+    train = [config.corpus() for config in data.train]
+    validation = [config.corpus() for config in data.validation]
+    for corpus in validation:
+        count_pairs(corpus, on_bad=data.on_bad)
     if not data.doctor:
-        return Examined(sum(count_pairs(one, on_bad=data.on_bad) for one in train), ())
-    held = [one.corpus() for one in data.validation]
+        return Examined(sum(count_pairs(corpus, on_bad=data.on_bad) for corpus in train), ())
     reports = tuple(
-        _forgiving_leaks(examine(one, against=held, progress=_stage(show, f"examining {one.name}"))) for one in train
+        _leaks_as_warnings(
+            examine(corpus, against=validation, progress=partial(on_progress, f"examining {corpus.name}"))
+        )
+        for corpus in train
     )
     for corpus, report in zip(train, reports, strict=True):
-        _refuse_what_spoils(corpus, report, data.on_bad)
+        _raise_on_errors(corpus, report, data.on_bad)
     return Examined(sum(report.n_pairs for report in reports), reports)
 
 
-def settle_data(data: DataConfig, n_pairs: int, seed: int) -> dict[str, Any]:
+def data_values(data: DataConfig, n_pairs: int, seed: int) -> dict[str, Any]:
     """The values of [data] that depend on the files."""
     held_out = data.held_out
     if held_out is None:
-        held_out = 0.0 if data.validation else _share_that_divides(data, n_pairs, seed)
+        held_out = 0.0 if data.validation else _default_held_out(data, n_pairs, seed)
     return {"held_out": held_out, "fingerprint": fingerprint_all(data)}
 
 
 def fingerprint_all(data: DataConfig) -> str:
-    """Changes when any byte of any file does."""
-    return _digest(*(fingerprint(one.corpus()) for one in (*data.train, *data.validation)))
+    """Changes with any byte of any file."""
+    return _digest(*(fingerprint(config.corpus()) for config in (*data.train, *data.validation)))
 
 
-def make_tokenizers(directory: Path, corpora: Corpora, text: TextConfig, show: ShowProgress) -> TokenizerPair:
-    """The vocabulary, or one a side, from the training pairs alone."""
-    wanted = text.model_dump_json(include={"kind", "joint", "vocabulary"})
-    key = _digest(corpora.key, wanted)
+@dataclass(frozen=True)
+class LanguageFacts:
+    """The languages of a model, and a profile of each language whose text was seen; stored with the model."""
+
+    languages: Languages
+    profiles: dict[str, str]
+
+
+def language_facts(corpora: Corpora, text: TextConfig, parent: Description | None) -> LanguageFacts:
+    """Languages from the recipe, the file names or the parent model; profiles from the first lines of the text."""
+    languages = find_languages(corpora.train, text.source_language, text.target_language)
+    if parent is not None:
+        known = Languages.from_facts(parent.facts)
+        languages = Languages(languages.source or known.source, languages.targets or known.targets)
+    profiles = {code: make_profile(_lines_in(corpora, languages, code)) for code in languages.all}
+    return LanguageFacts(languages, {code: profile for code, profile in profiles.items() if profile is not None})
+
+
+def make_tokenizers(directory: Path, corpora: Corpora, text: TextConfig, on_progress: OnProgress) -> TokenizerPair:
+    """One joint vocabulary or one per language, built from the training pairs only; cached in `directory`."""
+    settings = text.model_dump_json(include={"kind", "joint", "vocabulary"})
+    key = _digest(corpora.key, settings)
     names = ("tokenizer",) if text.joint else ("source", "target")
     cached = _cached_tokenizers(directory, key)
     if cached is not None:
         return cached
-    show("making the vocabulary", 0, None)
+    on_progress("building the vocabulary", 0, None)
     tags = sorted({corpus.tag for corpus in corpora.train if corpus.tag is not None})
-    made = [
-        Tokenizer(
-            train_tokenizer(_lines(corpora, name), size=text.vocabulary, kind=text.kind, tags=tags, seed=corpora.seed)
-        )
+    models = (
+        train_tokenizer(_lines(corpora, name), size=text.vocabulary, kind=text.kind, tags=tags, seed=corpora.seed)
         for name in names
-    ]
+    )
+    built = [Tokenizer(model) for model in models]
+    tokenizers = TokenizerPair(built[0], built[-1])
 
-    tokenizers = TokenizerPair(made[0], made[-1])
-
-    def write(aside: Path) -> None:
-        tokenizers.write(aside)
-        (aside / "key.json").write_text(json.dumps({"key": key}), encoding="utf-8")
+    def write(temporary: Path) -> None:
+        tokenizers.write(temporary)
+        (temporary / "key.json").write_text(json.dumps({"key": key}), encoding="utf-8")
 
     commit_directory(directory, write)
     return tokenizers
 
 
 def make_stores(
-    directory: Path, corpora: Corpora, tokenizers: TokenizerPair, max_length: int, show: ShowProgress
+    directory: Path, corpora: Corpora, tokenizers: TokenizerPair, max_length: int, on_progress: OnProgress
 ) -> tuple[TokenStore, TokenStore]:
-    """The training set and the validation set, as ids."""
+    """The training set and the validation set as token ids; cached in `directory`."""
     vocabularies = _digest(tokenizers.source.to_bytes(), tokenizers.target.to_bytes())
     key = _digest(corpora.key, vocabularies, max_length)
 
@@ -173,26 +198,26 @@ def make_stores(
             vocab_size=max(tokenizers.source.size, tokenizers.target.size),
             key=key,
             n_workers=n_cores(),
-            progress=lambda done: show(f"encoding the {name} pairs", done, None),
+            progress=lambda done: on_progress(f"encoding {name} pairs", done, None),
         )
 
     train = store("train", corpora.train, corpora.training_pairs())
     return train, store("validation", corpora.validation or corpora.train, corpora.validation_pairs())
 
 
-def _share_that_divides(data: DataConfig, n_pairs: int, seed: int) -> float:
-    """The usual share; of a handful of pairs, the nearest one that holds out some, and at most half."""
+def _default_held_out(data: DataConfig, n_pairs: int, seed: int) -> float:
+    """The usual share; for a very small corpus, the nearest one that holds out at least one pair and at most half."""
     usual = held_out_share(n_pairs)
-    if n_pairs >= LARGE_ENOUGH_PAIRS:
+    if n_pairs >= SMALL_CORPUS:
         return usual
-    sources = [pair[0] for pair in _all_pairs(tuple(one.corpus() for one in data.train), data.on_bad)]
-    finer = sorted((part / 128 for part in range(1, 128)), key=lambda share: abs(share - usual))
-    for share in (usual, *finer):
+    sources = [pair[0] for pair in _all_pairs(tuple(config.corpus() for config in data.train), data.on_bad)]
+    shares = sorted((part / 128 for part in range(1, 128)), key=lambda share: abs(share - usual))
+    for share in (usual, *shares):
         if 0 < sum(is_held_out(source, share, seed) for source in sources) <= len(sources) // 2:
             return share
     raise DataError(
-        f"too few pairs ({len(sources)}) to hold some of them out for validation",
-        hint="give more text, or a validation set with --valid-source and --valid-target",
+        f"too few pairs ({len(sources)}) to hold out a validation set",
+        hint="add more text, or give a validation set with --valid-source and --valid-target",
     )
 
 
@@ -210,17 +235,29 @@ def _lines(corpora: Corpora, name: str) -> Iterator[str]:
             yield target
 
 
+def _lines_in(corpora: Corpora, languages: Languages, code: str) -> Iterator[str]:
+    """The first lines in a language, from every corpus that has it."""
+    n_pairs = 1 + MAX_PROFILE_PAIRS // len(corpora.train)
+    for corpus in corpora.train:
+        target_language = corpus.tag or languages.targets[0] if languages.targets else None
+        for source, target in islice(corpus.pairs(on_bad=corpora.on_bad), n_pairs):
+            if code == languages.source:
+                yield source
+            if code == target_language:
+                yield target
+
+
 def _encode(
     tokenizers: TokenizerPair, corpora: tuple[Corpus, ...], chunk: list[LinePair]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    front = [[] if one.tag is None else tokenizers.source.encode("", tag=one.tag) for one in corpora]
+    tag_ids = [[] if corpus.tag is None else tokenizers.source.encode("", tag=corpus.tag) for corpus in corpora]
     sources = tokenizers.source.encode_many(source for source, _, _ in chunk)
-    tagged = [front[number] + ids for (_, _, number), ids in zip(chunk, sources, strict=True)]
+    tagged = [tag_ids[number] + ids for (_, _, number), ids in zip(chunk, sources, strict=True)]
     return tagged, tokenizers.target.encode_many(target for _, target, _ in chunk)
 
 
 def _cached_tokenizers(directory: Path, key: str) -> TokenizerPair | None:
-    """Those trained earlier on the same text; None if there are none, or they are damaged."""
+    """The tokenizers built earlier from the same text; None if there are none, or they are damaged."""
     try:
         verify_directory(directory)
         if json.loads(read_regular_file(directory / "key.json", 10_000)) != {"key": key}:
@@ -230,34 +267,30 @@ def _cached_tokenizers(directory: Path, key: str) -> TokenizerPair | None:
         return None
 
 
-def _forgiving_leaks(report: CorpusReport) -> CorpusReport:
-    """Validation text that is learned from spoils scores, not the model: it is said, and that is all."""
-    said = (replace(one, severity="warning") if one.kind == "leak" else one for one in report.findings)
-    return replace(report, findings=tuple(said))
+def _leaks_as_warnings(report: CorpusReport) -> CorpusReport:
+    """Validation text inside the training text makes scores too good, not the model worse: reported, not refused."""
+    findings = (replace(item, severity="warning") if item.kind == "leak" else item for item in report.findings)
+    return replace(report, findings=tuple(findings))
 
 
-def _refuse_what_spoils(corpus: Corpus, report: CorpusReport, on_bad: OnBadPair) -> None:
-    spoiling = [finding for finding in report.findings if finding.severity == "spoils"]
-    if on_bad == "raise" and any(finding.kind in _BAD_LINES for finding in spoiling):
-        _refuse_bad_lines(corpus)
-    for finding in spoiling:
+def _raise_on_errors(corpus: Corpus, report: CorpusReport, on_bad: OnBadPair) -> None:
+    """Raises DataError for the first finding that would make the training useless."""
+    errors = [finding for finding in report.findings if finding.severity == "spoils"]
+    if on_bad == "raise" and any(finding.kind in _BAD_LINES for finding in errors):
+        _raise_on_bad_line(corpus)
+    for finding in errors:
         if finding.kind not in _BAD_LINES:
             where = f" (line {finding.lines[0]})" if finding.lines else ""
-            all_the_same = "" if finding.kind in _HOPELESS else "; or train all the same with --set data.doctor=false"
-            hint = finding.advice.rstrip(".") + all_the_same
-            raise DataError(f"{corpus.name}: {finding.message}{where}", hint=hint)
+            anyway = "" if finding.kind in _FATAL else "; or train anyway with --set data.doctor=false"
+            raise DataError(f"{corpus.name}: {finding.message}{where}", hint=finding.advice.rstrip(".") + anyway)
 
 
-def _refuse_bad_lines(corpus: Corpus) -> None:
-    """Read on to the first line that is not text, for an error that names it."""
+def _raise_on_bad_line(corpus: Corpus) -> None:
+    """Reads the corpus again up to its first bad line, for an error with the line number."""
     try:
         count_pairs(corpus)
     except DataError as error:
-        raise DataError(error.message, hint=f"{error.hint}; or leave such lines out: --set data.on_bad=skip") from error
-
-
-def _stage(show: ShowProgress, stage: str) -> Any:
-    return lambda done, total: show(stage, done, total)
+        raise DataError(error.message, hint=f"{error.hint}; or skip such lines with --set data.on_bad=skip") from error
 
 
 def _digest(*parts: Any) -> str:

@@ -1,13 +1,13 @@
-"""Objectives, schedules, the loop, checkpoints: how a model learns, and how nothing of it is lost."""
+"""Training: objectives, optimizers, schedules, the loop, and checkpoints from which a run resumes exactly."""
 
-from regard.training.allocator import keep_freed_memory
 from regard.training.averaging import EMA, average
 from regard.training.checkpoints import Checkpoints
 from regard.training.config import TrainingConfig
-from regard.training.device import check_precision, choose_device, has_fast_bfloat16
+from regard.training.device import check_precision, has_fast_bfloat16, keep_freed_memory, select_device
 from regard.training.journal import Journal, events
-from regard.training.loop import Progress, Report, Training, fit, set_up, time_steps
-from regard.training.onednn import quick_products
+from regard.training.loop import OnEvent, Training, fit, measure_seconds_per_step
+from regard.training.onednn import fast_matmul
+from regard.training.progress import Progress
 from regard.training.schedule import noam
 from regard.training.stop import Stop
 from regard.training.validation import Validation, validate
@@ -16,22 +16,21 @@ __all__ = [
     "EMA",
     "Checkpoints",
     "Journal",
+    "OnEvent",
     "Progress",
-    "Report",
     "Stop",
     "Training",
     "TrainingConfig",
     "Validation",
     "average",
     "check_precision",
-    "choose_device",
     "events",
+    "fast_matmul",
     "fit",
     "has_fast_bfloat16",
     "keep_freed_memory",
+    "measure_seconds_per_step",
     "noam",
-    "quick_products",
-    "set_up",
-    "time_steps",
+    "select_device",
     "validate",
 ]

@@ -1,4 +1,4 @@
-"""Two ways to average weights: over saved checkpoints (section 6.1 of the paper), and over every step (EMA)."""
+"""Two ways to average weights: over checkpoints (section 6.1), and over all steps (EMA)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,21 +12,21 @@ from regard.models import named_weights, require_matching_tensors
 
 
 def average(weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several models' weights, summed in float64; what is not a real number is taken from the last one.
+    """The mean of the weights of several models, summed in float64; integer tensors are those of the last model.
 
-    `average(checkpoint.tensors("model") for checkpoint in checkpoints.last(5))` holds one checkpoint in memory at once.
+    `average(checkpoint.tensors("model") for checkpoint in checkpoints.last(5))` has one checkpoint in memory at a time.
     """
     sums: dict[str, Tensor] = {}
     latest: Mapping[str, Tensor] = {}
     n_models = 0
-    for one in weights:
+    for model in weights:
         if n_models == 0:
-            sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in one.items()}
+            sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in model.items()}
         else:
-            require_matching_tensors(latest, one)
-        for name, tensor in one.items():
+            require_matching_tensors(latest, model)
+        for name, tensor in model.items():
             sums[name] += tensor
-        latest = one
+        latest = model
         n_models += 1
     if n_models == 0:
         raise ArtifactError("there are no weights to average")
@@ -37,10 +37,10 @@ def average(weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 class EMA:
-    """An exponential moving average of the parameters, which follows the model from step to step.
+    """An exponential moving average of the parameters, updated after every step.
 
-    The decay grows to its full value as min(decay, (1 + step) / (10 + step)), so that a short run does not end with an
-    average of its random beginning.
+    The decay grows to its full value as min(decay, (1 + step) / (10 + step)), so that the average of a short run
+    does not depend on its random initialisation.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -52,12 +52,12 @@ class EMA:
         self._shadow = {name: parameter.detach().clone() for name, parameter in self._live.items()}
 
     def update(self, step: int) -> None:
-        """Follow the model after its step number `step`, counted from 1."""
-        move = get_ema_multi_avg_fn(min(self.decay, (1 + step) / (10 + step)))
-        move(list(self._shadow.values()), list(self._live.values()), step)
+        """Updates the average after step number `step`, counted from 1."""
+        update = get_ema_multi_avg_fn(min(self.decay, (1 + step) / (10 + step)))
+        update(list(self._shadow.values()), list(self._live.values()), step)
 
     def weights(self) -> dict[str, Tensor]:
-        """The averaged model: the same names as `named_weights`, with what is not averaged as the model has it now."""
+        """The averaged weights by the names of `named_weights`; tensors that are not averaged are the current ones."""
         return {**named_weights(self._model), **self._shadow}
 
     def tensors(self) -> dict[str, Tensor]:
@@ -65,14 +65,14 @@ class EMA:
         return dict(self._shadow)
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from the averages of a checkpoint."""
+        """Restores the averages from a checkpoint."""
         require_matching_tensors(self._shadow, tensors)
         for name, tensor in tensors.items():
             self._shadow[name].copy_(tensor)
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:
-        """While this lasts, the model itself has the averaged weights, as for a validation. Nothing is copied."""
+        """Inside the `with` block the model has the averaged weights, for validation. Nothing is copied."""
         self._swap()
         try:
             yield

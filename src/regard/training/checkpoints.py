@@ -1,9 +1,9 @@
-"""Checkpoints: everything that a run needs to go on as if it had never been interrupted, bit for bit.
+"""Checkpoints: everything that a run needs to resume with the same result, to the bit.
 
     checkpoints/step-00001000/   model.safetensors, optimizer.safetensors, state.json, manifest.json
 
-A checkpoint remembers which checkpoints of its own run lay beside it and how they scored. Rotation asks that memory,
-not the directory: what another run or another person left there is never counted, and never removed.
+A checkpoint lists the other checkpoints of its run and their scores. Rotation uses this list, not the directory:
+files of another run, or of a person, are never counted and never removed.
 """
 
 import json
@@ -33,21 +33,21 @@ _STEP_NAME = re.compile(r"step-(\d{8,})")
 
 
 @dataclass(frozen=True)
-class Saved:
-    """One checkpoint of this run: its step, and its validation score if it has one (lower is better).
+class SavedStep:
+    """A checkpoint of this run: its step, and its validation score if it has one (lower is better).
 
-    A passing one was saved because the run was interrupted, at a step of no schedule. The next save removes it, so
-    that an interrupted run ends with the same checkpoints, and the same average of them, as one that was not.
+    One with `interrupted` was saved outside the schedule, because the run was interrupted. The next save removes it,
+    so that an interrupted run ends with the same checkpoints, and the same average, as one without interruption.
     """
 
     step: int
     score: float | None
-    passing: bool = False
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A checkpoint that was not resumed from, and why."""
+    """A checkpoint that cannot be used, and the reason."""
 
     name: str
     reason: str
@@ -55,27 +55,27 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A verified checkpoint. `state` is the loop's own; `saved` are those of its run that were there, itself last."""
+    """A verified checkpoint. `state` belongs to the loop; `saved` lists the checkpoints of the run, this one last."""
 
     path: Path
     step: int
     state: Mapping[str, Any]
-    saved: tuple[Saved, ...]
+    saved: tuple[SavedStep, ...]
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
-        """The tensors of `<stem>.safetensors`, in memory of their own."""
+        """A copy of the tensors in `<stem>.safetensors`."""
         path = self.path / f"{stem}.safetensors"
         if not path.is_file():
             raise ArtifactError(f"{path} is missing")
         try:
-            # copies, because the file is mapped: rotation could not free its disk space while training goes on
+            # copied, because a mapped file keeps its disk space after rotation has removed it
             return {name: tensor.clone() for name, tensor in load_file(path).items()}
         except SafetensorError as error:
             raise ArtifactError(f"{path} is not a safetensors file: {error}") from error
 
 
 class Checkpoints:
-    """The checkpoints of one run: the newest `keep_last` and the best `keep_best` are kept."""
+    """The checkpoints of one run; keeps the newest `keep_last` and the best `keep_best`."""
 
     def __init__(self, directory: Path, *, keep_last: int, keep_best: int) -> None:
         if keep_last < 1 or keep_best < 0:
@@ -83,24 +83,26 @@ class Checkpoints:
         self.directory = directory
         self.keep_last = keep_last
         self.keep_best = keep_best
-        self._saved: tuple[Saved, ...] = ()
+        self._saved: tuple[SavedStep, ...] = ()
 
     def steps(self) -> list[int]:
-        """The steps that have a directory, good or not, lowest first."""
+        """The steps that have a directory, valid or not, lowest first."""
         entries = self.directory.iterdir() if self.directory.is_dir() else ()
         return sorted(int(match[1]) for entry in entries if (match := _STEP_NAME.fullmatch(entry.name)))
 
     def resume(self, expected: Mapping[str, Any]) -> tuple[Checkpoint | None, list[Skipped]]:
-        """The newest verified checkpoint whose state agrees with `expected`, and the damaged ones that were skipped.
+        """The newest valid checkpoint whose state agrees with `expected`, and the damaged ones that were skipped.
 
-        `expected` is what makes it this run, as `{"recipe": digest}`. Where there are checkpoints but none can be used,
-        a RunError says why: a run never starts again from nothing by itself.
+        `expected` identifies the run: `{"recipe": digest}`. Raises RunError if there are checkpoints but none can be
+        used: a run never silently starts again from step 0.
         """
         if os.path.lexists(self.directory) and not self.directory.is_dir():
-            raise RunError(f"{self.directory} is not a directory", hint="move it away, or mend the link that it is")
+            raise RunError(
+                f"{self.directory} is not a directory", hint="move it away; if it is a symbolic link, fix its target"
+            )
         remove_leftovers(self.directory)
         skipped: list[Skipped] = []
-        strange: list[str] = []
+        mismatches: list[str] = []
         for step in reversed(self.steps()):
             name = _step_name(step)
             try:
@@ -110,16 +112,16 @@ class Checkpoints:
                 continue
             differing = [key for key, value in expected.items() if checkpoint.state.get(key) != value]
             if not differing:
-                self._saved = tuple(saved for saved in checkpoint.saved if self._is_whole(saved.step, skipped))
+                self._saved = tuple(saved for saved in checkpoint.saved if self._is_valid(saved.step, skipped))
                 return checkpoint, skipped
-            strange += differing
-            skipped.append(Skipped(name, f"{checkpoint.path} was made with another {' and '.join(differing)}"))
+            mismatches += differing
+            skipped.append(Skipped(name, f"{checkpoint.path} belongs to another {' and '.join(differing)}"))
         if skipped:
-            raise self._nothing_usable(skipped, strange)
+            raise self._none_usable(skipped, mismatches)
         return None, []
 
-    def _is_whole(self, step: int, skipped: list[Skipped]) -> bool:
-        """A damaged one is set aside now: at the end of the run it could not be averaged."""
+    def _is_valid(self, step: int, skipped: list[Skipped]) -> bool:
+        """Damaged checkpoints are excluded now: at the end of the run they could not be averaged."""
         if step not in self.steps():
             return False
         try:
@@ -130,21 +132,21 @@ class Checkpoints:
         return True
 
     def open(self, step: int) -> Checkpoint:
-        """The checkpoint of that step, every byte verified; an ArtifactError says what is wrong with it."""
+        """The checkpoint of a step, every byte verified; raises ArtifactError if it is damaged."""
         path = self.directory / _step_name(step)
         if path.is_symlink():
             raise ArtifactError(f"{path} is a symbolic link")
         verify_directory(path)
         content = read_json_file(path / STATE_NAME, STATE_MAX_BYTES)
         if content.get("format") != STATE_FORMAT:
-            raise ArtifactError(f"{path / STATE_NAME} has a format that this version does not read")
+            raise ArtifactError(f"{path / STATE_NAME} has a format that this version cannot read")
         try:
-            saved = tuple(Saved(int(at), score, bool(passing)) for at, score, passing in content["saved"])
+            saved = tuple(SavedStep(int(at), score, bool(interrupted)) for at, score, interrupted in content["saved"])
             state = dict(content["state"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ArtifactError(f"{path / STATE_NAME} is not the state of a checkpoint") from error
+            raise ArtifactError(f"{path / STATE_NAME} is not a checkpoint state") from error
         if not saved or saved[-1].step != step:
-            raise ArtifactError(f"{path} is not of the step in its name")
+            raise ArtifactError(f"{path} holds another step than its name says")
         return Checkpoint(path, step, state, saved)
 
     def save(
@@ -153,26 +155,26 @@ class Checkpoints:
         tensors: Mapping[str, Mapping[str, Tensor]],
         state: Mapping[str, Any],
         score: float | None = None,
-        passing: bool = False,
+        interrupted: bool = False,
     ) -> Path:
-        """Save `<stem>.safetensors` for each of `tensors`, and the JSON-able `state`; then remove what is not kept.
+        """Writes `<stem>.safetensors` for each of `tensors`, and `state` as JSON; then removes old checkpoints.
 
-        `score` is what this step reached in validation, lower is better; `passing` says
-        that no schedule asked for this save. A RunError leaves all that was there before.
+        `score` is the validation score of this step, lower is better; `interrupted` marks a save outside the
+        schedule. If it fails with a RunError, all earlier checkpoints are still there.
         """
         score = score if score is not None and math.isfinite(score) else None
-        saved = (*(one for one in self._saved if one.step != step), Saved(step, score, passing))
+        saved = (*(entry for entry in self._saved if entry.step != step), SavedStep(step, score, interrupted))
         content = {
             "format": STATE_FORMAT,
-            "saved": [[one.step, one.score, one.passing] for one in saved],
+            "saved": [[entry.step, entry.score, entry.interrupted] for entry in saved],
             "state": state,
         }
         text = json.dumps(content, allow_nan=False, indent=1)
 
-        def write(aside: Path) -> None:
+        def write(temporary: Path) -> None:
             for stem, named in tensors.items():
-                write_tensors(aside / f"{stem}.safetensors", named)
-            (aside / STATE_NAME).write_text(text, encoding="utf-8")
+                write_tensors(temporary / f"{stem}.safetensors", named)
+            (temporary / STATE_NAME).write_text(text, encoding="utf-8")
 
         path = self.directory / _step_name(step)
         commit_directory(path, write)
@@ -181,80 +183,80 @@ class Checkpoints:
         return path
 
     def last(self, n: int) -> list[Checkpoint]:
-        """The newest n of this run, verified, oldest first."""
-        return [self.open(one.step) for one in self._scheduled()[-n:]]
+        """The newest n checkpoints of this run, verified, oldest first."""
+        return [self.open(entry.step) for entry in self._scheduled()[-n:]]
 
     def best(self, n: int) -> list[Checkpoint]:
-        """The n of this run with the best scores, verified, best first."""
-        return [self.open(one.step) for one in self._ranked()[:n]]
+        """The n checkpoints of this run with the best scores, verified, best first."""
+        return [self.open(entry.step) for entry in self._ranked()[:n]]
 
     def bytes_needed(self, model: nn.Module, n_copies: int) -> int:
-        """Disk space still to be taken: `n_copies` of the weights each (3 with Adam, 4 with EMA too), and one aside."""
+        """Disk space still needed, for `n_copies` of the weights per checkpoint: 3 with Adam, 4 with EMA."""
         n_more = self.keep_last + self.keep_best + 1 - len(self.steps())
         return max(n_more, 1) * n_copies * sum(tensor.nbytes for tensor in named_weights(model).values())
 
-    def _scheduled(self) -> list[Saved]:
-        return [one for one in self._saved if not one.passing]
+    def _scheduled(self) -> list[SavedStep]:
+        return [entry for entry in self._saved if not entry.interrupted]
 
-    def _ranked(self) -> list[Saved]:
-        scored = [(one.score, one.step, one) for one in self._scheduled() if one.score is not None]
-        return [one for _, _, one in sorted(scored, key=lambda entry: entry[:2])]
+    def _ranked(self) -> list[SavedStep]:
+        scored = [(entry.score, entry.step, entry) for entry in self._scheduled() if entry.score is not None]
+        return [entry for _, _, entry in sorted(scored, key=lambda key: key[:2])]
 
     def _rotate(self) -> None:
         kept = {self._saved[-1], *self._scheduled()[-self.keep_last :], *self._ranked()[: self.keep_best]}
-        for one in self._saved:
-            path = self.directory / _step_name(one.step)
-            if one not in kept and path.exists():
+        for entry in self._saved:
+            path = self.directory / _step_name(entry.step)
+            if entry not in kept and path.exists():
                 remove_directory(path)
-        self._saved = tuple(one for one in self._saved if one in kept)
+        self._saved = tuple(entry for entry in self._saved if entry in kept)
 
-    def _nothing_usable(self, skipped: list[Skipped], strange: list[str]) -> RunError:
-        if strange:
-            what = " and ".join(dict.fromkeys(strange))
+    def _none_usable(self, skipped: list[Skipped], mismatches: list[str]) -> RunError:
+        if mismatches:
+            what = " and ".join(dict.fromkeys(mismatches))
             return RunError(
-                f"{self.directory} was made with another {what}",
-                hint=f"go on with the {what} as before, or train in another directory",
+                f"the checkpoints in {self.directory} belong to another {what}",
+                hint=f"resume with the original {what}, or train in another directory",
             )
         return RunError(
             f"none of the {len(skipped)} checkpoints in {self.directory} can be used: {skipped[0].reason}",
-            hint="bring back a good copy of one, or remove them all to start from nothing",
+            hint="restore one from a backup, or remove them all to start again from step 0",
         )
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """What the optimiser remembers, as `exp_avg/<parameter>`. Rates are not in it: they follow from the step."""
+    """The state of the optimizer, as `exp_avg/<parameter>`. Learning rates are left out: they follow from the step."""
     return {
         f"{key}/{name}": value
-        for name, parameter in _optimised(optimizer, model)
+        for name, parameter in _named_parameters(optimizer, model)
         for key, value in optimizer.state.get(parameter, {}).items()
         if isinstance(value, Tensor)
     }
 
 
 def load_optimizer_tensors(optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Make the optimiser remember exactly this; for each parameter it must be all that is remembered, or nothing."""
-    places = {name: (index, parameter) for index, (name, parameter) in enumerate(_optimised(optimizer, model))}
+    """Restores the state of the optimizer; each parameter must have its complete state, or none."""
+    places = {name: (index, parameter) for index, (name, parameter) in enumerate(_named_parameters(optimizer, model))}
     state: dict[int, dict[str, Tensor]] = {}
     for full_name, tensor in tensors.items():
         key, _, name = full_name.partition("/")
         if name not in places:
-            raise ArtifactError(f"the optimiser's state has {full_name!r}, which belongs to no parameter of this model")
+            raise ArtifactError(f"the optimizer state has {full_name!r}, which is not a parameter of this model")
         index, parameter = places[name]
-        if tensor.dim() > 0:  # Adam's count of steps has no dimension
+        if tensor.dim() > 0:  # Adam's step count is a scalar
             require_matching_tensor(full_name, parameter, tensor)
-            # laid out in memory as the parameter is: fused Adam walks through both side by side, whatever their strides
+            # same memory layout as the parameter: fused Adam ignores the strides
             tensor = torch.empty_like(parameter, requires_grad=False).copy_(tensor)
         state.setdefault(index, {})[key] = tensor
     first = 0
     for group in optimizer.param_groups:
         numbers = range(first, first := first + len(group["params"]))
         if len({frozenset(state[number]) for number in numbers if number in state}) > 1:
-            raise ArtifactError("the optimiser's state is incomplete: it has less for some parameters than for others")
+            raise ArtifactError("the optimizer state is incomplete: some parameters have less of it than others")
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def _optimised(optimizer: Optimizer, model: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """The optimiser's parameters in its own order, with the names that the model gives them."""
+def _named_parameters(optimizer: Optimizer, model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """The parameters in the order of the optimizer, with their names in the model."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return [(names[id(parameter)], parameter) for group in optimizer.param_groups for parameter in group["params"]]
 

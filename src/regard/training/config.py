@@ -1,4 +1,4 @@
-"""How a model is trained. The defaults are the paper's (section 5) for the base model."""
+"""Training configuration. The defaults are the paper's (section 5) for the base model."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from pydantic import BaseModel, Field, model_validator
 
 
 class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
-    """Every value of a run's loop; a recipe's [training]."""
+    """The [training] section of a recipe."""
 
     seed: int = Field(default=1, ge=0, lt=2**63)
     steps: int = Field(default=100_000, ge=1, le=10**12)
 
-    # a batch: at most this many symbols a side, padding included; an update adds up `accumulate` of them
+    # tokens per batch and language, padding included; an update sums the gradients of `accumulate` batches
     max_tokens: int = Field(default=25_000, ge=8)
     accumulate: int = Field(default=1, ge=1)
 
     # section 5.3
     schedule: Literal["noam", "constant", "cosine", "cooldown"] = "noam"
-    rate: float | None = Field(default=None, gt=0)  # at its highest; unset: what the paper's formula gives
+    rate: float | None = Field(default=None, gt=0)  # peak learning rate; unset: from the paper's formula
     warmup: int = Field(default=4000, ge=1)  # steps
-    cooldown: float = Field(default=0.6, gt=0, le=1)  # share of the steps, at the end, that "cooldown" falls over
-    optimizer: Literal["adam", "muon"] = "adam"  # "muon": orthogonal steps for the matrices, Adam for the rest
-    momentum: float = Field(default=0.95, ge=0, lt=1)  # of Muon
+    cooldown: float = Field(default=0.6, gt=0, le=1)  # share of the steps, at the end, over which "cooldown" falls
+    optimizer: Literal["adam", "muon"] = "adam"  # "muon": orthogonalised updates of matrices, Adam for the rest
+    momentum: float = Field(default=0.95, ge=0, lt=1)  # Muon's
     beta1: float = Field(default=0.9, ge=0, lt=1)
     beta2: float = Field(default=0.98, ge=0, lt=1)
     epsilon: float = Field(default=1e-9, gt=0)
-    clip: float | None = Field(default=None, gt=0)  # largest norm of the gradient; unset: as it comes
+    clip: float | None = Field(default=None, gt=0)  # maximum gradient norm; unset: no clipping
 
-    # section 5.4, and what came after it
+    # section 5.4, and newer regularisation
     smoothing: float = Field(default=0.1, ge=0, lt=1)
-    r_drop: float = Field(default=0.0, ge=0)  # weight of the two passes' divergence; 0 is off
-    ema: float | None = Field(default=None, gt=0, lt=1)  # decay of the running average of the weights
+    r_drop: float = Field(default=0.0, ge=0)  # weight of the divergence between two passes; 0 is off
+    ema: float | None = Field(default=None, gt=0, lt=1)  # decay of the moving average of the weights; unset: no average
 
-    # section 6.1: the product is the average of this many checkpoints
-    save_every: int = Field(default=1500, ge=1)  # steps; the paper saved every 10 minutes, at 0.4 s a step
+    # section 6.1: the final model is the average of `average` checkpoints
+    save_every: int = Field(default=1500, ge=1)  # steps; the paper saved every 10 minutes, at 0.4 s per step
     average: int = Field(default=5, ge=1)
     average_of: Literal["last", "best"] = "last"
 
     validate_every: int = Field(default=1500, ge=1)  # steps
-    translated: int = Field(default=200, ge=0)  # validation sentences that are translated each time; 0: none
-    best_by: Literal["loss", "bleu", "chrf"] = "loss"  # what says which checkpoint is best
-    patience: int | None = Field(default=None, ge=1)  # validations without a better one before it stops early
+    translated: int = Field(default=200, ge=0)  # number of validation sentences to translate each time
+    best_by: Literal["loss", "bleu", "chrf"] = "loss"  # the score that decides which checkpoint is best
+    patience: int | None = Field(default=None, ge=1)  # stop after this many validations without improvement
     precision: Literal["float32", "bfloat16"] = "float32"
-    budget_seconds: float | None = Field(default=None, gt=0, le=1e9)  # whole run; the steps are fitted to it as it goes
+    budget_seconds: float | None = Field(default=None, gt=0, le=1e9)  # of the whole run; sets the number of steps
 
     @model_validator(mode="after")
-    def _a_budget_needs_a_cooldown(self) -> Self:
+    def _budget_needs_cooldown(self) -> Self:
         if self.budget_seconds is not None and self.schedule != "cooldown":
-            raise ValueError("budget_seconds needs schedule = 'cooldown': the other rates must know their last step")
+            raise ValueError("budget_seconds needs schedule = 'cooldown': other schedules need a fixed number of steps")
         return self
 
     @model_validator(mode="after")
-    def _the_best_are_known(self) -> Self:
+    def _best_checkpoints_are_scored(self) -> Self:
         if self.average_of == "best" and self.save_every % self.validate_every:
             raise ValueError("average_of = 'best' needs save_every to be a multiple of validate_every")
         if self.best_by != "loss" and not self.translated:

@@ -1,9 +1,8 @@
-"""The journal of a run: `journal.jsonl`, one event a line, only ever appended to.
+"""The journal of a run: `journal.jsonl`, one event per line, append-only.
 
     {"event": "step", "at": "2025-06-01T12:00:00.123+00:00", "step": 40, "loss": 5.31}
 
-A line is complete or it is the last one: a writer killed in the middle of a line leaves a torn tail, which readers
-pass over and the next writer cuts off.
+Only the last line can be incomplete, when its writer was killed: readers ignore it and the next writer removes it.
 """
 
 import json
@@ -21,20 +20,20 @@ from regard.errors import RunError
 
 
 class Journal:
-    """Appends events to a file; each is handed to the system at once, and flushed to the disk when asked."""
+    """Appends events to a file: each is written at once, and flushed to the disk on request."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-            self._mend()
+            self._remove_incomplete_line()
         except OSError as error:
             raise self._failed(error) from error
 
     def record(self, event: str, *, flush: bool = False, **fields: Any) -> None:
-        """Append one event with the time; `flush` waits until the disk has it (saves, resumes, the end)."""
+        """Appends an event with the current time; `flush` waits until it is on the disk (saves, resumes, the end)."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = json.dumps(_plain({"event": event, "at": at, **fields}), ensure_ascii=False, allow_nan=False)
+        line = json.dumps(_to_json({"event": event, "at": at, **fields}), ensure_ascii=False, allow_nan=False)
         size = os.fstat(self._descriptor).st_size
         try:
             _write_all(self._descriptor, line.encode("utf-8", "backslashreplace") + b"\n")
@@ -46,7 +45,7 @@ class Journal:
             raise self._failed(error) from error
 
     def close(self) -> None:
-        """Flush and close."""
+        """Flushes and closes the file."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             try:
@@ -64,8 +63,8 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _mend(self) -> None:
-        """Cut off what follows the last line end: half a line, left by a writer that was killed."""
+    def _remove_incomplete_line(self) -> None:
+        """Truncates the file after its last newline; a killed writer can leave part of a line."""
         end = size = os.fstat(self._descriptor).st_size
         while end > 0:
             start = max(0, end - 4096)
@@ -80,12 +79,12 @@ class Journal:
     def _failed(self, error: OSError) -> RunError:
         return RunError(
             f"could not write {self.path}: {(error.strerror or str(error)).lower()}",
-            hint="mend that, then run the same command again; what was saved before is untouched",
+            hint="fix the cause and run the same command again; all saved checkpoints are intact",
         )
 
 
 def events(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a journal in their order, without a torn last line; a bad line elsewhere is an error."""
+    """The events of a journal in order, without an incomplete last line; any other bad line is an error."""
     with open_regular_file(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
@@ -95,19 +94,19 @@ def events(path: Path) -> Iterator[dict[str, Any]]:
             except (ValueError, RecursionError) as error:
                 raise RunError(f"{path}:{number} is not an event: {error}") from error
             if not isinstance(event, dict):
-                raise RunError(f"{path}:{number} is not an event: it is no JSON object")
+                raise RunError(f"{path}:{number} is not an event: not a JSON object")
             yield event
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they are written as the words for them."""
+def _to_json(value: Any) -> Any:
+    """Replaces NaN and infinity, which JSON does not have, by strings."""
     match value:
         case float() if not math.isfinite(value):
             return str(value)
         case dict():
-            return {str(key): _plain(inner) for key, inner in value.items()}
+            return {str(key): _to_json(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_plain(inner) for inner in value]
+            return [_to_json(inner) for inner in value]
     return value
 
 

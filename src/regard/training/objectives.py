@@ -1,6 +1,6 @@
-"""What is minimised. An objective is (model, batch) → Outcome; the loop never changes for a new one.
+"""Training objectives: functions (model, batch) → BatchLoss, so that the loop does not change for a new one.
 
-B batch, T target, D d_model, N real target symbols
+B batch, T target, D d_model, N target tokens without padding, P passes
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from regard.nn import linear_cross_entropy, linear_r_drop
 from regard.training.config import TrainingConfig
 
 
-class Outcome(NamedTuple):
-    """Sums over the real target symbols of a batch; `loss` carries the gradient."""
+class BatchLoss(NamedTuple):
+    """Sums over the target tokens of a batch, without padding; `loss` carries the gradient."""
 
     loss: Tensor
     nll: Tensor
@@ -26,44 +26,44 @@ class Outcome(NamedTuple):
     n_tokens: int
 
 
-Objective = Callable[[TranslationModel, Batch], Outcome]
+Objective = Callable[[TranslationModel, Batch], BatchLoss]
 
 
 def make_objective(config: TrainingConfig) -> Objective:
-    """As the configuration says."""
+    """The objective of a training configuration."""
     return r_drop(config.smoothing, config.r_drop) if config.r_drop else cross_entropy(config.smoothing)
 
 
 def cross_entropy(smoothing: float = 0.0) -> Objective:
-    """Sections 3.4 and 5.4: the right symbol's cross-entropy, smoothed."""
+    """Cross-entropy with label smoothing (sections 3.4 and 5.4)."""
 
-    def objective(model: TranslationModel, batch: Batch) -> Outcome:
-        hidden, targets = _real(model, batch)
+    def objective(model: TranslationModel, batch: Batch) -> BatchLoss:
+        hidden, targets = _features_and_targets(model, batch)
         scores = linear_cross_entropy(hidden[0], model.output_weight, targets, smoothing)
-        return Outcome(scores.loss, scores.nll, scores.n_correct, len(targets))
+        return BatchLoss(scores.loss, scores.nll, scores.n_correct, len(targets))
 
     return objective
 
 
 def r_drop(smoothing: float, weight: float) -> Objective:
-    """Two passes under different dropout, and a penalty for disagreeing (Liang et al., 2021).
+    """R-Drop (Liang et al., 2021): two passes with different dropout, and a penalty on their divergence.
 
-    Half the sum that their paper writes, so that a weight of 0 is plain cross-entropy at the same rate.
+    Half of the sum in their paper, so that a weight of 0 is plain cross-entropy at the same learning rate.
     """
 
-    def objective(model: TranslationModel, batch: Batch) -> Outcome:
-        hidden, targets = _real(model, batch, passes=2)
+    def objective(model: TranslationModel, batch: Batch) -> BatchLoss:
+        hidden, targets = _features_and_targets(model, batch, passes=2)
         scores = linear_r_drop(hidden, model.output_weight, targets, smoothing, weight)
-        return Outcome(scores.loss, scores.nll, scores.n_correct, len(targets))
+        return BatchLoss(scores.loss, scores.nll, scores.n_correct, len(targets))
 
     return objective
 
 
-def _real(model: TranslationModel, batch: Batch, passes: int = 1) -> tuple[Tensor, Tensor]:
-    """The features and targets of what is not padding: (P, N, D), (N,); each pass draws its own dropout."""
+def _features_and_targets(model: TranslationModel, batch: Batch, passes: int = 1) -> tuple[Tensor, Tensor]:
+    """Features (P, N, D) and targets (N,) without padding; each pass has its own dropout."""
     src, tgt_in = batch.src.repeat(passes, 1), batch.tgt_in.repeat(passes, 1)
     # float32: under bfloat16 autocast the softmax over a whole vocabulary would drift
     hidden = model.features(src, tgt_in).float().unflatten(0, (passes, -1)).flatten(1, 2)  # (P, B·T, D)
     targets = batch.tgt_out.flatten()
-    real = targets != model.pad_id
-    return (hidden, targets) if bool(torch.all(real)) else (hidden[:, real], targets[real])
+    is_token = targets != model.pad_id
+    return (hidden, targets) if bool(torch.all(is_token)) else (hidden[:, is_token], targets[is_token])

@@ -1,8 +1,8 @@
-"""Matrix products by oneDNN where MKL leaves half of the processor unused.
+"""float32 matrix multiplication by oneDNN on CPUs where MKL, PyTorch's default, is slow.
 
-On a CPU torch multiplies float32 matrices by MKL, which does not use AVX-512 on AMD's processors: there oneDNN is
-twice as fast. torch turns to oneDNN when products may use bfloat16 inside; only processors with AMX (none of AMD's)
-have such a kernel, so that here they are of float32 all the same. That is asked, not believed.
+MKL does not use AVX-512 on AMD CPUs; oneDNN does, and is twice as fast there. PyTorch calls oneDNN when multiplication
+may use bfloat16 internally. Only CPUs with AMX (no AMD CPU) have such a kernel, so the results are still float32, as is
+tested at run time.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ MATMUL: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
 @contextmanager
-def quick_products() -> Iterator[bool]:
-    """While this lasts, products are made the quickest way; True where that is oneDNN's. Precision stays float32's.
+def fast_matmul() -> Iterator[bool]:
+    """Uses oneDNN inside the `with` block where it is faster; yields whether it does. Precision stays float32.
 
-    What decides is the processor, not a measurement: a run that is resumed goes on with the same kernels.
+    The choice depends on the CPU model, not on a measurement, so that a resumed run uses the same kernels.
     """
     if MATMUL.fp32_precision != "none" or not _mkl_is_slow():
         yield False
         return
     MATMUL.fp32_precision = "bf16"
     try:
-        if not _exact():
+        if not _keeps_float32_precision():
             MATMUL.fp32_precision = "none"
         yield MATMUL.fp32_precision == "bf16"
     finally:
@@ -34,11 +34,11 @@ def quick_products() -> Iterator[bool]:
 
 
 def _mkl_is_slow() -> bool:
-    return torch.backends.cpu.get_cpu_capability() == "AVX512" and _vendor() == "AuthenticAMD"
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and _cpu_vendor() == "AuthenticAMD"
 
 
-def _vendor() -> str:
-    """Who made the processor, as Linux tells it; nobody knows elsewhere."""
+def _cpu_vendor() -> str:
+    """The vendor in /proc/cpuinfo; empty on systems without it."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("vendor_id"):
@@ -46,8 +46,8 @@ def _vendor() -> str:
     return ""
 
 
-def _exact() -> bool:
-    """Does a product keep what bfloat16, with its 8 bits, would lose?"""
+def _keeps_float32_precision() -> bool:
+    """Whether a product keeps digits that bfloat16, with its 8 significant bits, would lose."""
     n = 64
-    fine = torch.full((n, n), 1 + 2.0**-12)
-    return bool(torch.all(fine @ torch.eye(n) == fine))
+    matrix = torch.full((n, n), 1 + 2.0**-12)
+    return bool(torch.all(matrix @ torch.eye(n) == matrix))

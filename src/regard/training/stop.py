@@ -1,4 +1,4 @@
-"""Being asked to stop: the first SIGTERM or Ctrl-C ends after the step with the state saved, the second at once."""
+"""Stopping on signals: the first SIGINT or SIGTERM ends the training after its step and saves, the second at once."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Listens while it is entered; the loop looks at `signal_number` between two steps."""
+    """A context manager that handles the signals; the loop checks `signal_number` after every step."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
         self._before: dict[int, Any] = {}
-        self._listener: _Listener | None = None
+        self._listener: _SecondSignal | None = None
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # only there may a signal be listened to
-            self._before = {number: signal.signal(number, self._heard) for number in _SIGNALS}
-            self._listener = _Listener()
+        if threading.current_thread() is threading.main_thread():  # Python allows signal handlers only there
+            self._before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+            self._listener = _SecondSignal()
         return self
 
     def __exit__(
@@ -33,40 +33,40 @@ class Stop:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal_number is not None:
-            _end(number)
+            _exit(number)
         self.signal_number = number
 
 
-class _Listener:
-    """Ends the process at the second signal, even while Python waits for a long call of torch's.
+class _SecondSignal:
+    """Ends the process at the second signal, even during a long call into PyTorch.
 
-    A handler of Python's runs only between two of its own instructions, and once for two signals that came meanwhile.
-    So each signal's number goes into a pipe, and a thread reads there.
+    Python runs a signal handler only between two bytecode instructions, and only once for two signals that arrive
+    meanwhile. So the number of each signal is written into a pipe, and a thread reads from it.
     """
 
     def __init__(self) -> None:
-        self._out, self._in = os.pipe()
-        os.set_blocking(self._in, False)
-        self._before = signal.set_wakeup_fd(self._in, warn_on_full_buffer=False)
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
+        self._before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._listen, name="regard-stop", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         signal.set_wakeup_fd(self._before)
-        os.write(self._in, b"\0")
+        os.write(self._write_end, b"\0")
         self._thread.join()
-        os.close(self._out)
-        os.close(self._in)
+        os.close(self._read_end)
+        os.close(self._write_end)
 
     def _listen(self) -> None:
-        n_heard = 0
-        while number := os.read(self._out, 1)[0]:
-            n_heard += number in _SIGNALS
-            if n_heard == 2:
-                _end(number)
+        n_signals = 0
+        while number := os.read(self._read_end, 1)[0]:
+            n_signals += number in _SIGNALS
+            if n_signals == 2:
+                _exit(number)
 
 
-def _end(number: int) -> NoReturn:
-    os._exit(128 + number)  # at once; a save that is under way leaves the old state
+def _exit(number: int) -> NoReturn:
+    os._exit(128 + number)  # at once; saving is atomic, so an unfinished save leaves the old state

@@ -1,4 +1,4 @@
-"""How well the model predicts text that it is not trained on, and how well it translates it."""
+"""Scores on the validation set: loss and accuracy with teacher forcing, BLEU and chrF of translations."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ from regard.training.objectives import cross_entropy
 
 
 class Sample(NamedTuple):
-    """One sentence to look at."""
+    """A validation sentence and its translation, to show during training."""
 
     source: str
     reference: str
     translation: str
 
 
-class Translated(NamedTuple):
-    """What the model made of some validation sentences without being told the right prefix."""
+class TranslationScores(NamedTuple):
+    """Scores of translated validation sentences, and the first few of them."""
 
     bleu: float
     chrf: float
     samples: tuple[Sample, ...]
 
 
-Translate = Callable[[nn.Module], Translated]
+TranslationScorer = Callable[[nn.Module], TranslationScores]
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Means over the real target symbols of the validation set."""
+    """Means over the target tokens of the validation set."""
 
-    loss: float  # −log p of the right symbol, without smoothing
-    accuracy: float  # share of symbols where the right one was the likeliest
-    translated: Translated | None = None
+    loss: float  # negative log-likelihood, without smoothing
+    accuracy: float  # share of tokens where the reference token has the highest probability
+    translation: TranslationScores | None = None
 
     @property
     def perplexity(self) -> float:
         return exp(min(self.loss, 700.0))
 
     def score(self, by: str) -> float:
-        """What checkpoints are ranked by; lower is better."""
-        if by == "loss" or self.translated is None:
+        """The value that ranks checkpoints; lower is better."""
+        if by == "loss" or self.translation is None:
             return self.loss
-        return -(self.translated.bleu if by == "bleu" else self.translated.chrf)
+        return -(self.translation.bleu if by == "bleu" else self.translation.chrf)
 
 
 def validate(model: nn.Module, batches: Iterable[Batch], device: torch.device) -> Validation:
-    """One pass, without dropout, given the right prefix each time (teacher forcing); leaves the model as it was."""
+    """One pass in evaluation mode with teacher forcing; restores the mode of the model."""
     objective, was_training = cross_entropy(), model.training
     model.eval()
     nll, n_correct, n_tokens = 0.0, 0.0, 0
     try:
         with torch.inference_mode():
             for batch in batches:
-                outcome = objective(model, batch.to(device))  # type: ignore[arg-type]
-                nll += float(outcome.nll)
-                n_correct += float(outcome.n_correct)
-                n_tokens += outcome.n_tokens
+                sums = objective(model, batch.to(device))  # type: ignore[arg-type]
+                nll += float(sums.nll)
+                n_correct += float(sums.n_correct)
+                n_tokens += sums.n_tokens
     finally:
         model.train(was_training)
     return Validation(nll / max(1, n_tokens), n_correct / max(1, n_tokens))

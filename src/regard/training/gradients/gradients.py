@@ -1,4 +1,4 @@
-"""What a batch says of the weights: forward and backward, by all threads together or by two processes apart."""
+"""Computes the gradients of a batch, in one process or in two."""
 
 from __future__ import annotations
 
@@ -13,101 +13,101 @@ from regard.data import Batch
 from regard.errors import RunError
 from regard.models import Transformer
 from regard.training.config import TrainingConfig
-from regard.training.gradients.two_processes import Helper, can_help
+from regard.training.gradients.two_processes import WorkerProcess, can_use_two_processes
 from regard.training.objectives import Objective, make_objective
 
-APART_FROM = 2_000_000  # parameters; with fewer a step is too short for what it takes to begin and to meet
+MIN_PARAMETERS_FOR_TWO = 2_000_000  # with fewer, a step is too short for the cost of synchronisation
 
 
-class Sums(NamedTuple):
-    """Over the real target symbols of a batch."""
+class LossSums(NamedTuple):
+    """Sums over the target tokens of a batch."""
 
     loss: float
     nll: float
 
 
 class Gradients(Protocol):
-    """Adds the gradient of a batch's summed loss, divided by `n_tokens`, to every parameter's own."""
+    """Adds the gradient of a batch's summed loss, divided by `n_tokens`, to `grad` of every parameter."""
 
-    def __call__(self, batch: Batch, n_tokens: int) -> Sums: ...
+    def __call__(self, batch: Batch, n_tokens: int) -> LossSums: ...
 
     def close(self) -> None:
-        """Nothing is left running."""
+        """Ends all processes."""
 
 
 def make_gradients(config: TrainingConfig, model: Transformer, device: torch.device) -> Gradients:
-    """The quickest way for this model and this machine."""
+    """The faster way for this model and this machine."""
     n_threads = torch.get_num_threads()
-    if device.type == "cpu" and model.n_parameters >= APART_FROM and can_help(model, n_threads):
-        with suppress(OSError):  # no process may be started here
-            return Apart(config, model, n_threads // 2)
-    return Together(config, model, make_objective(config), device)
+    is_large = model.n_parameters >= MIN_PARAMETERS_FOR_TWO
+    if device.type == "cpu" and is_large and can_use_two_processes(model, n_threads):
+        with suppress(OSError):  # the system does not allow another process
+            return TwoProcesses(config, model, n_threads // 2)
+    return SingleProcess(config, model, make_objective(config), device)
 
 
-class Together:
+class SingleProcess:
     """All threads share every operation."""
 
     def __init__(self, config: TrainingConfig, model: Transformer, objective: Objective, device: torch.device) -> None:
         self._config, self._model, self._objective, self._device = config, model, objective, device
 
-    def __call__(self, batch: Batch, n_tokens: int) -> Sums:
-        with _memory(self._config, self._device):
+    def __call__(self, batch: Batch, n_tokens: int) -> LossSums:
+        with _out_of_memory_as_run_error(self._config, self._device):
             with _autocast(self._config, self._device):
-                outcome = self._objective(self._model, batch.to(self._device))
-            (outcome.loss / n_tokens).backward()
-        return Sums(float(outcome.loss.detach()), float(outcome.nll))
+                sums = self._objective(self._model, batch.to(self._device))
+            (sums.loss / n_tokens).backward()
+        return LossSums(float(sums.loss.detach()), float(sums.nll))
 
     def close(self) -> None:
         pass
 
 
-class Apart:
-    """Two processes, each with half of the threads and every second sentence: they meet once, not at every operation.
+class TwoProcesses:
+    """Two processes, each with half of the threads and every second sentence, synchronised once per batch.
 
-    Threads that share an operation wait for the slowest of them, and watch while one does what only one can: draw
-    dropout, look up embeddings, run Python. The sum of two gradients does not depend on whose came first.
+    Threads that share an operation wait for the slowest one, and idle during work that only one thread does: dropout,
+    embedding lookup, Python. The sum of two gradients does not depend on their order, so the result is reproducible.
     """
 
     def __init__(self, config: TrainingConfig, model: Transformer, n_threads_each: int) -> None:
         self._model, self._n_threads_each = model, n_threads_each
-        self._own = Together(config, model, make_objective(config), torch.device("cpu"))
-        self._helper = Helper(config, model, n_threads_each)
+        self._local = SingleProcess(config, model, make_objective(config), torch.device("cpu"))
+        self._worker = WorkerProcess(config, model, n_threads_each)
 
-    def __call__(self, batch: Batch, n_tokens: int) -> Sums:
+    def __call__(self, batch: Batch, n_tokens: int) -> LossSums:
         if len(batch.src) < 2:
-            return self._own(batch, n_tokens)
-        mine, theirs = (_every_second(batch, first, self._model.pad_id) for first in range(2))
-        self._helper.ask(theirs, n_tokens, seed=int(torch.randint(2**62, ())))
+            return self._local(batch, n_tokens)
+        local_half, worker_half = (_every_second(batch, first, self._model.pad_id) for first in range(2))
+        self._worker.submit(worker_half, n_tokens, seed=int(torch.randint(2**62, ())))
         try:
             with _threads(self._n_threads_each):
-                own = self._own(mine, n_tokens)
-            other = self._helper.answer()
+                local = self._local(local_half, n_tokens)
+            remote = self._worker.result()
         except BaseException:
-            self.close()  # what it still has to say would be taken for the answer to the next batch
+            self.close()  # its pending result would be taken for that of the next batch
             raise
-        return Sums(own.loss + other["loss"], own.nll + other["nll"])
+        return LossSums(local.loss + remote["loss"], local.nll + remote["nll"])
 
     def close(self) -> None:
-        self._helper.close()
+        self._worker.close()
 
     @property
-    def helper_pid(self) -> int:
-        """The other half's process."""
-        return self._helper.pid
+    def worker_pid(self) -> int:
+        return self._worker.pid
 
 
 @contextmanager
 def _threads(n: int) -> Iterator[None]:
-    usual = torch.get_num_threads()
+    before = torch.get_num_threads()
     torch.set_num_threads(n)
     try:
         yield
     finally:
-        torch.set_num_threads(usual)
+        torch.set_num_threads(before)
 
 
 def _every_second(batch: Batch, first: int, pad_id: int) -> Batch:
-    """Of a batch, whose sentences come by length: half of the work, not only of the sentences."""
+    """Every second sentence. A batch is sorted by length, so this is half of the tokens, not only of the sentences."""
     tgt_out = batch.tgt_out[first::2]
     return replace(
         batch,
@@ -126,14 +126,13 @@ def _autocast(config: TrainingConfig, device: torch.device) -> Any:
 
 
 @contextmanager
-def _memory(config: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """A RunError where there is not enough of it."""
+def _out_of_memory_as_run_error(config: TrainingConfig, device: torch.device) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
         if not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):
             raise
         raise RunError(
-            f"there is not enough memory on the {device.type} for a batch of this model",
-            hint=f"lower training.max_tokens (it is {config.max_tokens:,}), or take a smaller model.preset",
+            f"not enough memory on the {device.type} for a batch of this model",
+            hint=f"lower training.max_tokens (now {config.max_tokens:,}), or use a smaller model.preset",
         ) from error
