@@ -9,11 +9,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 os.environ["OMP_NUM_THREADS"] = "1"  # inherited by the processes that tests start
+
+# how long one example takes depends on what else the machine does
+settings.register_profile("regard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("regard")
 
 
 @pytest.fixture(scope="module")  # not "session": while Playwright runs, this thread cannot run another event loop
