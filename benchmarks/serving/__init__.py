@@ -1,1 +1,1 @@
-"""The service under load and under attack: a small HTTP client, the real command as a child, and a module a subject."""
+"""Load and fault tests of the service: a small HTTP client, the real command as a subprocess, one module per topic."""

@@ -1,4 +1,4 @@
-"""HTTP/1.1 with as little work as possible: the load must not come out of the service's own cores."""
+"""A minimal HTTP/1.1 client: it shares the cores with the service, so it must be cheap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Headers = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: Headers
     body: bytes
@@ -21,16 +21,16 @@ class Answer:
         return json.loads(self.body)
 
 
-class Lost(Exception):
-    """The connection ended without an answer."""
+class ConnectionClosed(Exception):
+    """The connection was closed before the response was complete."""
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time."""
+    """Sends one request at a time."""
 
     def __init__(self) -> None:
         self._received = bytearray()
-        self._answer: asyncio.Future[Answer] | None = None
+        self._future: asyncio.Future[Response] | None = None
         self._transport: asyncio.Transport | None = None
         self.open = True
 
@@ -41,29 +41,29 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += data
         end = self._received.find(b"\r\n\r\n")
-        if end < 0 or self._answer is None:
+        if end < 0 or self._future is None:
             return
         lines = self._received[:end].decode("latin-1").split("\r\n")
         headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines[1:])}
         size = int(headers.get("content-length", "0"))
         if len(self._received) - end - 4 >= size:
-            answer = Answer(int(lines[0].split()[1]), headers, bytes(self._received[end + 4 : end + 4 + size]))
+            response = Response(int(lines[0].split()[1]), headers, bytes(self._received[end + 4 : end + 4 + size]))
             self._received.clear()
             self.open = self.open and headers.get("connection") != "close"
-            waiting, self._answer = self._answer, None
-            if not waiting.done():
-                waiting.set_result(answer)
+            future, self._future = self._future, None
+            if not future.done():
+                future.set_result(response)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open = False
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(Lost())
+        if self._future is not None and not self._future.done():
+            self._future.set_exception(ConnectionClosed())
 
-    def send(self, raw: bytes) -> asyncio.Future[Answer]:
+    def send(self, raw: bytes) -> asyncio.Future[Response]:
         assert self._transport is not None
-        self._answer = asyncio.get_running_loop().create_future()
+        self._future = asyncio.get_running_loop().create_future()
         self._transport.write(raw)
-        return self._answer
+        return self._future
 
     def close(self) -> None:
         if self._transport is not None:
@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
 
 
 class Client:
-    """As many connections as are needed at a time, used again and again."""
+    """A pool of connections that grows as needed."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -82,17 +82,17 @@ class Client:
         _, connection = await loop.create_connection(Connection, "127.0.0.1", self.port)
         return connection
 
-    async def ask(self, raw: bytes) -> Answer:
+    async def send(self, raw: bytes) -> Response:
         while self._idle and not self._idle[-1].open:
             self._idle.pop()
         connection = self._idle.pop() if self._idle else await self.connect()
-        answer = await connection.send(raw)
+        response = await connection.send(raw)
         if connection.open:
             self._idle.append(connection)
-        return answer
+        return response
 
-    async def get(self, path: str, headers: str = "") -> Answer:
-        return await self.ask(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+    async def get(self, path: str, headers: str = "") -> Response:
+        return await self.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
 
     async def metric(self, name: str) -> float:
         lines = (await self.get("/metrics")).body.decode().splitlines()
@@ -103,8 +103,8 @@ class Client:
             self._idle.pop().close()
 
 
-def translate_request(texts: list[str], headers: str = "", **more: Any) -> bytes:
-    body = json.dumps({"text": texts, **more}).encode()
+def translate_request(texts: list[str], headers: str = "") -> bytes:
+    body = json.dumps({"text": texts}).encode()
     head = (
         "POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"{headers}Content-Length: {len(body)}\r\n\r\n"

@@ -1,4 +1,4 @@
-"""`regard serve` with an engine that dies or blocks when it reads the word; a program of its own."""
+"""`regard serve` with an engine that dies or blocks on certain words; runs as a subprocess."""
 
 import os
 import sys
@@ -14,8 +14,8 @@ from regard.serve.http.server import bind
 from regard.translator import Translation
 
 
-class Mortal:
-    """A translator until it reads `die` or `block`."""
+class FaultyTranslator:
+    """Ends its thread on `die` and hangs on `block`."""
 
     def __init__(self, translator: TranslatorLike) -> None:
         self._translator = translator
@@ -33,8 +33,8 @@ class Mortal:
 def main() -> None:
     settings = Settings(port=0)
     [model] = load_models([Path(sys.argv[1])])
-    mortal = replace(model, translators=[Mortal(one) for one in model.translators])
-    service = Service([mortal], settings)
+    faulty = replace(model, translators=[FaultyTranslator(translator) for translator in model.translators])
+    service = Service([faulty], settings)
     run(create_app(service), service, bind(settings), lambda url: print(url, flush=True))
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""What every measurement stands on: a model, sentences, and the real command in a process of its own."""
+"""What all measurements use: a model, sentences, and the real command as a subprocess."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 
-FAULTY = Path(__file__).parent / "faulty_service.py"
+FAULTY_SERVICE = Path(__file__).parent / "faulty_service.py"
 
 
 @dataclass(frozen=True)
-class Figure:
-    """What was measured, and whether it held."""
+class Result:
+    """What was measured, and whether it passed."""
 
     text: str
     passed: bool
@@ -43,34 +43,34 @@ class Child:
 
 
 @dataclass(frozen=True)
-class Lab:
+class Harness:
     model: Path
     sentences: list[str]
-    seconds: float  # of a long measurement
+    seconds: float  # duration of a long measurement
     quick: bool
 
-    def some(self, n: int) -> list[str]:
-        """So many sentences, from the first one again when there are not enough."""
+    def sample(self, n: int) -> list[str]:
+        """`n` sentences, repeated if there are not enough."""
         return list(islice(cycle(self.sentences), n))
 
-    def times(self, full: int, quick: int) -> int:
+    def choose(self, full: int, quick: int) -> int:
         return quick if self.quick else full
 
     @contextmanager
-    def serving(self, *options: str) -> Iterator[Child]:
-        """`regard serve`, quiet, on a port of its own."""
+    def run_service(self, *options: str) -> Iterator[Child]:
+        """Runs `regard serve` on a free port."""
         command = [sys.executable, "-m", "regard", "serve", str(self.model), "--port", "0", *options]
-        with self._child(command) as child:
+        with self._run(command) as child:
             yield child
 
     @contextmanager
-    def serving_badly(self) -> Iterator[Child]:
-        """The same service with an engine that can be told to die or to block."""
-        with self._child([sys.executable, str(FAULTY), str(self.model)]) as child:
+    def run_faulty_service(self) -> Iterator[Child]:
+        """Runs the same service with an engine that dies or blocks on certain words."""
+        with self._run([sys.executable, str(FAULTY_SERVICE), str(self.model)]) as child:
             yield child
 
     @contextmanager
-    def _child(self, command: list[str]) -> Iterator[Child]:
+    def _run(self, command: list[str]) -> Iterator[Child]:
         with tempfile.TemporaryDirectory(prefix="regard-serve-") as folder:
             log = Path(folder) / "log"
             with log.open("w") as stderr:
