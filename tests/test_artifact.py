@@ -1,4 +1,4 @@
-"""A model directory comes back exactly, or is refused in words: it can not run code, hang, or take the memory."""
+"""Model directories: saving and loading is exact; damaged or malicious ones cannot run code, hang or fill memory."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 CONFIG = TransformerConfig(n_encoder_layers=1, n_decoder_layers=2, d_model=16, d_ff=24, n_heads=2)
 FILES = ("config.json", "model.safetensors", "tokenizer.model", "README.md", "manifest.json")
-READ = FILES[:3]  # a model card is for people: it is verified and never read
+PARSED = FILES[:3]  # the model card is verified, but not parsed
 SRC, TGT = torch.tensor([[5, 6, 7]]), torch.tensor([[2, 8]])
 
 
@@ -36,7 +36,7 @@ def joint() -> TokenizerPair:
 
 
 def save(path: Path, tokenizers: TokenizerPair, config: TransformerConfig = CONFIG, **changes: Any) -> Transformer:
-    """A model with random weights, saved under `path`."""
+    """Save a model with random weights."""
     torch.manual_seed(1)
     model = Transformer(config, tokenizers.source.size, tokenizers.target.size).eval()
     values = {"architecture": "transformer", "config": config, "weights": named_weights(model)}
@@ -50,8 +50,8 @@ def saved(tmp_path: Path, joint: TokenizerPair) -> Path:
     return tmp_path / "run" / "model"
 
 
-def reseal(directory: Path) -> None:
-    """Make the manifest fit what is there now, as a stranger would."""
+def update_manifest(directory: Path) -> None:
+    """Make the manifest agree with the files, as an attacker would."""
     files = {}
     for path in sorted(directory.rglob("*")):
         if path.is_file() and path.name != "manifest.json":
@@ -62,30 +62,30 @@ def reseal(directory: Path) -> None:
 
 
 def rewrite_config(directory: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    described = json.loads((directory / "config.json").read_text())
-    change(described)
-    (directory / "config.json").write_text(json.dumps(described))
-    reseal(directory)
+    content = json.loads((directory / "config.json").read_text())
+    change(content)
+    (directory / "config.json").write_text(json.dumps(content))
+    update_manifest(directory)
 
 
-def refused(directory: Path, because: str | None = None) -> None:
-    with pytest.raises(ArtifactError, match=because):
+def assert_refused(directory: Path, match: str | None = None) -> None:
+    with pytest.raises(ArtifactError, match=match):
         load_model(directory)
 
 
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Building a model anywhere but on device "meta", where nothing takes memory, is a failure."""
+    """Fails if a model is built on another device than "meta", where tensors have no memory."""
 
     class WithoutMemory(Transformer):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            assert torch.empty(0).device.type == "meta", "memory was taken for a model that should be refused"
+            assert torch.empty(0).device.type == "meta", "memory was allocated for a model that should be refused"
             super().__init__(*args, **kwargs)
 
     monkeypatch.setitem(MODELS, "transformer", (WithoutMemory, TransformerConfig))
 
 
-def test_a_saved_model_comes_back_exactly(saved: Path, tmp_path: Path, joint: TokenizerPair) -> None:
+def test_a_loaded_model_equals_the_saved_one(saved: Path, tmp_path: Path, joint: TokenizerPair) -> None:
     facts = {"languages": ["en", "de"], "bleu": 31.5}
     model = save(tmp_path / "other", joint, facts=facts)
     loaded = load_model(tmp_path / "other")
@@ -97,7 +97,7 @@ def test_a_saved_model_comes_back_exactly(saved: Path, tmp_path: Path, joint: To
     assert {path.name for path in saved.iterdir()} == set(FILES)
 
 
-def test_two_vocabularies_come_back_as_two(tmp_path: Path, joint: TokenizerPair) -> None:
+def test_two_vocabularies_are_saved_and_loaded(tmp_path: Path, joint: TokenizerPair) -> None:
     pair = TokenizerPair(joint.source, make_tokenizer("das Tier ging nicht über die Straße", 300))
     assert pair.source.size != pair.target.size
     config = CONFIG.model_copy(update={"tie": "target"})
@@ -108,66 +108,68 @@ def test_two_vocabularies_come_back_as_two(tmp_path: Path, joint: TokenizerPair)
     assert torch.equal(loaded.model(SRC, TGT), model(SRC, TGT))
 
 
-def test_a_run_its_model_and_a_copy_of_it_are_the_same_thing(saved: Path, tmp_path: Path) -> None:
+def test_a_run_its_model_directory_and_a_copy_load_the_same_model(saved: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(saved, tmp_path / "elsewhere")
     run, inner, copied = (load_model(path).model(SRC, TGT) for path in (saved.parent, str(saved), copy))
     assert torch.equal(run, inner)
     assert torch.equal(run, copied)
 
 
-def test_saving_again_replaces_the_model_and_leaves_nothing_beside_it(saved: Path, joint: TokenizerPair) -> None:
+def test_saving_again_replaces_the_model_and_leaves_no_temporary_files(saved: Path, joint: TokenizerPair) -> None:
     save(saved, joint, CONFIG.model_copy(update={"d_ff": 40}))
     assert load_model(saved).config.d_ff == 40
     assert [path.name for path in saved.parent.iterdir()] == ["model"]
 
 
-def test_a_save_that_fails_leaves_the_model_that_was_there(saved: Path, joint: TokenizerPair) -> None:
+def test_the_old_model_remains_if_saving_fails(saved: Path, joint: TokenizerPair) -> None:
     with pytest.raises(UnicodeEncodeError):
         save(saved, joint, CONFIG.model_copy(update={"d_ff": 40}), card="\ud800")
     assert load_model(saved).config.d_ff == 24
 
 
-def test_where_there_is_no_model_the_error_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="there is no model") as found:
+def test_a_missing_model_raises_an_error_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="there is no model") as error:
         load_model(tmp_path)
-    assert "model directory" in str(found.value.hint)
+    assert "model directory" in str(error.value.hint)
     (tmp_path / "recipe.toml").write_text("")
-    with pytest.raises(ArtifactError, match="there is no model") as found:
+    with pytest.raises(ArtifactError, match="there is no model") as error:
         load_model(tmp_path)
-    assert "finished" in str(found.value.hint)
+    assert "finished" in str(error.value.hint)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_truncated_file_is_refused(saved: Path, name: str) -> None:
     data = (saved / name).read_bytes()
     (saved / name).write_bytes(data[: len(data) // 2])
-    refused(saved, name)
+    assert_refused(saved, name)
 
 
 @pytest.mark.parametrize("name", FILES[:4])
-def test_one_flipped_bit_is_noticed(saved: Path, name: str) -> None:
+def test_a_flipped_bit_is_refused(saved: Path, name: str) -> None:
     data = bytearray((saved / name).read_bytes())
     data[len(data) // 2] ^= 1
     (saved / name).write_bytes(data)
-    refused(saved, f"{name} is damaged")
+    assert_refused(saved, f"{name} is damaged")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_refused(saved: Path, name: str) -> None:
     (saved / name).unlink()
-    refused(saved, "no model in" if name == "config.json" else f"{name} is missing")
+    assert_refused(saved, "no model in" if name == "config.json" else f"{name} is missing")
 
 
 @pytest.mark.parametrize("name", ["extra.txt", "tokenizer.model.py", ".hidden"])
-def test_a_file_that_was_added_is_refused(saved: Path, name: str) -> None:
+def test_an_added_file_is_refused(saved: Path, name: str) -> None:
     (saved / name).write_text("hello")
-    refused(saved, "added later")
+    assert_refused(saved, "added later")
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kind", ["link", "fifo", "directory"])
-def test_what_is_no_plain_file_is_refused_at_once(saved: Path, tmp_path: Path, name: str, kind: str) -> None:
+def test_anything_but_a_regular_file_is_refused_without_blocking(
+    saved: Path, tmp_path: Path, name: str, kind: str
+) -> None:
     real = (saved / name).rename(tmp_path / "real")
     if kind == "link":
         (saved / name).symlink_to(real)
@@ -176,10 +178,10 @@ def test_what_is_no_plain_file_is_refused_at_once(saved: Path, tmp_path: Path, n
     else:
         (saved / name).mkdir()
         (saved / name / "inner").write_bytes(real.read_bytes())
-    refused(saved)
+    assert_refused(saved)
 
 
-class Evil:
+class RunsCode:
     """Runs code when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
@@ -191,26 +193,26 @@ class Evil:
 
 @pytest.mark.parametrize("protocol", [0, 5])
 @pytest.mark.parametrize("name", [*FILES, "source.model", "optimizer.pt", "pytorch_model.bin"])
-def test_a_pickle_under_any_name_never_runs(saved: Path, tmp_path: Path, name: str, protocol: int) -> None:
+def test_a_pickle_under_any_name_is_never_loaded(saved: Path, tmp_path: Path, name: str, protocol: int) -> None:
     marker = tmp_path / "ran"
-    payload = pickle.dumps(Evil(marker), protocol)
+    payload = pickle.dumps(RunsCode(marker), protocol)
     (saved / name).write_bytes(payload)
     if name != "manifest.json":
-        reseal(saved)
+        update_manifest(saved)
     try:
         load_model(saved)
-        assert name not in READ
+        assert name not in PARSED
     except ArtifactError:
-        assert name in (*READ, "manifest.json")
+        assert name in (*PARSED, "manifest.json")
     assert not marker.exists()
-    pickle.loads(payload)  # the payload is a real one
+    pickle.loads(payload)  # shows that the payload works
     assert marker.exists()
 
 
-def test_a_zip_that_torch_could_load_is_refused(saved: Path, tmp_path: Path) -> None:
-    torch.save({"weights": Evil(tmp_path / "ran")}, saved / "model.safetensors")
-    reseal(saved)
-    refused(saved)
+def test_a_file_for_torch_load_is_refused(saved: Path, tmp_path: Path) -> None:
+    torch.save({"weights": RunsCode(tmp_path / "ran")}, saved / "model.safetensors")
+    update_manifest(saved)
+    assert_refused(saved)
     assert not (tmp_path / "ran").exists()
 
 
@@ -226,24 +228,28 @@ HUGE = [
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("huge", HUGE, ids=lambda huge: "-".join(huge))
-def test_huge_dimensions_are_refused_without_memory(saved: Path, no_memory: None, huge: dict[str, int]) -> None:
-    rewrite_config(saved, lambda described: described["model"].update(huge))
-    refused(saved)
+def test_huge_dimensions_are_refused_before_memory_is_allocated(
+    saved: Path, no_memory: None, huge: dict[str, int]
+) -> None:
+    rewrite_config(saved, lambda content: content["model"].update(huge))
+    assert_refused(saved)
 
 
-def test_layers_without_weights_are_refused_before_even_an_empty_model_is_built(saved: Path) -> None:
-    rewrite_config(saved, lambda described: described["model"].update(n_encoder_layers=900, n_decoder_layers=900))
-    refused(saved, "does not have the layers")
+def test_more_layers_than_weights_are_refused_before_a_model_is_built(saved: Path) -> None:
+    rewrite_config(saved, lambda content: content["model"].update(n_encoder_layers=900, n_decoder_layers=900))
+    assert_refused(saved, "has fewer layers than config.json")
 
 
 def write_header(path: Path, header: object, data: bytes = b"") -> None:
-    """A safetensors file with any index in front."""
+    """Write a safetensors file with any header."""
     raw = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(raw)) + raw + data)
 
 
 @pytest.mark.timeout(30)
-def test_an_index_that_promises_more_than_its_file_holds_takes_no_memory(saved: Path, no_memory: None) -> None:
+def test_a_header_that_claims_more_than_the_file_has_is_refused_before_memory_is_allocated(
+    saved: Path, no_memory: None
+) -> None:
     config = CONFIG.model_copy(update={"d_model": 65_536, "d_ff": 1_048_576})
     with torch.device("meta"):
         weights = named_weights(Transformer(config, 290, 290))
@@ -252,8 +258,8 @@ def test_an_index_that_promises_more_than_its_file_holds_takes_no_memory(saved: 
         start, end = end, end + 4 * tensor.numel()
         header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [start, end]}
     write_header(saved / "model.safetensors", header, b"\0" * 64)
-    rewrite_config(saved, lambda described: described.update(model=config.model_dump()))
-    refused(saved)
+    rewrite_config(saved, lambda content: content.update(model=config.model_dump()))
+    assert_refused(saved)
 
 
 @pytest.mark.parametrize(
@@ -272,26 +278,26 @@ def test_an_index_that_promises_more_than_its_file_holds_takes_no_memory(saved: 
     ],
     ids=repr,
 )
-def test_a_nonsensical_index_of_weights_is_refused(saved: Path, no_memory: None, header: object) -> None:
+def test_an_invalid_header_of_the_weights_is_refused(saved: Path, no_memory: None, header: object) -> None:
     write_header(saved / "model.safetensors", header)
-    reseal(saved)
-    refused(saved)
+    update_manifest(saved)
+    assert_refused(saved)
 
 
 @pytest.mark.parametrize("start", [b"", b"\1", *(struct.pack("<Q", size) for size in (0, 10**9, 2**63))])
-def test_an_index_of_impossible_size_is_refused(saved: Path, no_memory: None, start: bytes) -> None:
+def test_a_header_of_impossible_size_is_refused(saved: Path, no_memory: None, start: bytes) -> None:
     (saved / "model.safetensors").write_bytes(start)
-    reseal(saved)
-    refused(saved)
+    update_manifest(saved)
+    assert_refused(saved)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_are_not_numbers_are_refused_by_name(saved: Path, value: float) -> None:
+def test_nan_and_infinite_weights_are_refused_with_their_name(saved: Path, value: float) -> None:
     weights = load_file(saved / "model.safetensors")
     weights["decoder.1.feed_forward.inner.bias"][3] = value
     save_file(weights, saved / "model.safetensors")
-    reseal(saved)
-    refused(saved, r"decoder\.1\.feed_forward\.inner\.bias")
+    update_manifest(saved)
+    assert_refused(saved, r"decoder\.1\.feed_forward\.inner\.bias")
 
 
 @pytest.mark.parametrize("how", ["lacking", "extra", "shape", "type"])
@@ -304,15 +310,15 @@ def test_weights_that_do_not_match_the_configuration_are_refused(saved: Path, no
     else:
         weights[name] = weights[name].half() if how == "type" else weights[name][:-1].clone()
     save_file(weights, saved / "model.safetensors")
-    reseal(saved)
-    refused(saved, r"0\.self_attention" if how != "extra" else r"1\.self_attention")
+    update_manifest(saved)
+    assert_refused(saved, r"0\.self_attention" if how != "extra" else r"1\.self_attention")
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "message"),
     [
-        ({"architecture": "perceptron"}, "no architecture is called 'perceptron'"),
-        ({"architecture": ["transformer"]}, "no architecture"),
+        ({"architecture": "perceptron"}, "unknown architecture 'perceptron'"),
+        ({"architecture": ["transformer"]}, "has no architecture"),
         ({"format": 2}, "has format 2"),
         ({"format": None}, "has format None"),
         ({"model": {"d_modle": 16}}, "d_modle"),
@@ -321,26 +327,24 @@ def test_weights_that_do_not_match_the_configuration_are_refused(saved: Path, no
         ({"model": []}, "model"),
     ],
 )
-def test_a_configuration_that_can_not_be_read_is_refused(saved: Path, change: dict[str, Any], complaint: str) -> None:
-    rewrite_config(saved, lambda described: described.update(change))
-    refused(saved, complaint)
+def test_an_invalid_configuration_is_refused(saved: Path, change: dict[str, Any], message: str) -> None:
+    rewrite_config(saved, lambda content: content.update(change))
+    assert_refused(saved, message)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[1]", b"\xff", b"[" * 100_000, b" " * 1_000_001])
-def test_a_config_that_is_no_json_object_is_refused(saved: Path, data: bytes) -> None:
+def test_a_config_that_is_not_a_json_object_is_refused(saved: Path, data: bytes) -> None:
     (saved / "config.json").write_bytes(data)
-    reseal(saved)
-    refused(saved, r"config\.json")
+    update_manifest(saved)
+    assert_refused(saved, r"config\.json")
 
 
 @pytest.mark.parametrize("data", [None, b"", b"not a model", bytes(1000)])
-def test_a_tokenizer_of_another_model_or_none_at_all_is_refused(
-    saved: Path, no_memory: None, data: bytes | None
-) -> None:
+def test_a_wrong_or_invalid_tokenizer_is_refused(saved: Path, no_memory: None, data: bytes | None) -> None:
     other = make_tokenizer("abcdefghijkl", 280).to_bytes()
     (saved / "tokenizer.model").write_bytes(other if data is None else data)
-    reseal(saved)
-    refused(saved)
+    update_manifest(saved)
+    assert_refused(saved)
 
 
 @pytest.mark.parametrize("part", [b"\x0a\x00", b"\x12\x00", b"\xf8\x0f\x00", b"\x0a\xff\xff\xff\xff\x7f"], ids=repr)
@@ -348,31 +352,29 @@ def test_a_tokenizer_of_a_million_empty_parts_is_refused_before_it_is_parsed(
     saved: Path, part: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def parse(model: bytes) -> None:
-        raise AssertionError("it was parsed")
+        raise AssertionError("the tokenizer was parsed")
 
     monkeypatch.setattr("regard.text.tokenizer.Tokenizer", parse)
     (saved / "tokenizer.model").write_bytes(part * 1_500_000)
-    reseal(saved)
-    refused(saved, "was not written by regard")
+    update_manifest(saved)
+    assert_refused(saved, "was not written by regard")
 
 
-def test_an_index_with_far_more_tensors_than_layers_is_refused_before_it_is_parsed(saved: Path) -> None:
+def test_a_header_that_is_too_large_is_refused_before_it_is_parsed(saved: Path) -> None:
     write_header(saved / "model.safetensors", {str(number): {} for number in range(10_000)})
-    reseal(saved)
-    refused(saved, r"model\.safetensors is not a safetensors file; hint")
+    update_manifest(saved)
+    assert_refused(saved, r"model\.safetensors is not a safetensors file; hint")
 
 
-def test_two_vocabularies_for_one_shared_matrix_are_refused(saved: Path) -> None:
+def test_two_vocabularies_for_shared_embeddings_are_refused(saved: Path) -> None:
     (saved / "tokenizer.model").rename(saved / "source.model")
     (saved / "target.model").write_bytes(make_tokenizer("das Tier ging", 280).to_bytes())
-    reseal(saved)
-    refused(saved)
+    update_manifest(saved)
+    assert_refused(saved)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_loading_a_model_leaves_the_callers_randomness_alone(
-    tmp_path: Path, joint: TokenizerPair, positions: str
-) -> None:
+def test_loading_a_model_does_not_disturb_the_callers_rng(tmp_path: Path, joint: TokenizerPair, positions: str) -> None:
     save(tmp_path / "model", joint, CONFIG.model_copy(update={"positions": positions}))
     torch.manual_seed(7)
     before = torch.get_rng_state()
@@ -381,7 +383,7 @@ def test_loading_a_model_leaves_the_callers_randomness_alone(
 
 
 @pytest.mark.parametrize(
-    ("facts", "model", "longest"),
+    ("facts", "model", "length"),
     [
         ({"max_length": 40}, {"positions": "sinusoidal", "max_positions": 16}, 40),
         ({"max_length": 40}, {"positions": "learned", "max_positions": 16}, 15),
@@ -391,7 +393,7 @@ def test_loading_a_model_leaves_the_callers_randomness_alone(
         ({}, {"positions": "learned", "max_positions": 1}, 1),
     ],
 )
-def test_a_text_is_as_long_as_was_trained_and_as_there_are_positions(
-    facts: dict[str, Any], model: dict[str, Any], longest: int
+def test_max_length_is_that_of_training_limited_by_learned_positions(
+    facts: dict[str, Any], model: dict[str, Any], length: int
 ) -> None:
-    assert max_length(facts, model) == longest
+    assert max_length(facts, model) == length

@@ -1,14 +1,14 @@
-"""The product of a training: a model directory that can be copied anywhere, and loaded from anyone.
+"""The model directory: the result of training, which can be copied anywhere.
 
-    config.json         architecture, its configuration, the format's number
+    config.json         architecture, its configuration, the version of the format
     model.safetensors   the weights
-    tokenizer.model     or source.model and target.model, when the two sides have their own
-    ctranslate2/        the same weights, as the fast engine reads them
+    tokenizer.model     or source.model and target.model, if the sides have their own vocabularies
+    ctranslate2/        the weights in the format of CTranslate2
     README.md           the model card
-    manifest.json       size and SHA-256 of each
+    manifest.json       size and SHA-256 of each file
 
-Nothing in it is ever executed or unpickled. What does not fit together is refused before memory is taken.
-Names are resolved when first used: `describe` loads no torch.
+A model directory may come from a stranger. Nothing in it is executed or unpickled, and inconsistent files are refused
+before memory is allocated for them. Names are imported on first use: `describe` does not load torch.
 """
 
 from importlib import import_module

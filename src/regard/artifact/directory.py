@@ -1,4 +1,4 @@
-"""A model directory without its weights: what can be known of it without torch."""
+"""Reads a model directory except its weights, without torch."""
 
 from __future__ import annotations
 
@@ -15,54 +15,58 @@ from regard.errors import ArtifactError
 from regard.text import TokenizerPair, read_tokenizers
 
 FORMAT = 1
-MAX_LENGTH_PENALTY = 3.0  # beyond that only length would count
-DEFAULT_MAX_LENGTH = 256  # of a model that does not say
-_LONGEST = 4_095  # as far as the waves of a converted model go, with one begin or end symbol
-COPY_AGAIN = "copy the model again from where it was made"
+MAX_LENGTH_PENALTY = 3.0  # with a larger one, only the length would count
+DEFAULT_MAX_LENGTH = 256  # if the model does not define it
+COPY_AGAIN = "copy the model directory again from the original"
 
+_MAX_LENGTH = 4_095  # a converted model has position encodings for this length and one begin or end symbol
 _MAX_CONFIG_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a verified model directory says of itself."""
+    """The content of a verified model directory, except its weights."""
 
     directory: Path
     architecture: str
-    model: dict[str, Any]  # the architecture's configuration, not yet checked
+    model: dict[str, Any]  # the configuration of the architecture, not yet validated
     tokenizers: TokenizerPair
-    facts: dict[str, Any]  # what else there is to know: scores, how it was trained, the alignment head
+    facts: dict[str, Any]  # for example languages, scores, how it was trained, the alignment head
     files: frozenset[str]
-    digest: str  # changes when any byte of the model does
+    digest: str  # changes with any byte of the directory
 
 
 def model_directory(path: Path) -> Path:
-    """`runs/en-de` and `runs/en-de/model` are the same thing."""
+    """The model directory of a run, or the path itself: `runs/en-de` and `runs/en-de/model` are the same model."""
     inner = path / "model"
     if (inner / "config.json").exists() and not (path / "config.json").exists():
         return inner
     if not (path / "config.json").exists():
-        hint = "is its training finished?" if (path / "recipe.toml").exists() else "name a run, or a model directory"
+        is_run = (path / "recipe.toml").exists()
+        hint = "wait until its training has finished" if is_run else "use the path of a run or of a model directory"
         raise ArtifactError(f"there is no model in {path}", hint=hint)
     return path
 
 
 def describe(path: str | Path) -> Description:
-    """Verify every byte of a run's model, or of a model directory, and read all but the weights."""
+    """Verify every byte of a model directory, or of that of a run, and read everything except the weights."""
     directory = model_directory(Path(path))
-    records = verify_directory(directory).files
+    try:
+        records = verify_directory(directory).files
+        content = read_json_file(directory / "config.json", _MAX_CONFIG_BYTES)
+    except ArtifactError as error:
+        raise ArtifactError(error.message, hint=error.hint or COPY_AGAIN) from error
     sums = "".join(f"{name} {records[name].sha256}\n" for name in sorted(records))
-    content = read_json_file(directory / "config.json", _MAX_CONFIG_BYTES)
     if content.get("format") != FORMAT:
         raise ArtifactError(
             f"{directory / 'config.json'} has format {content.get('format')!r}; this version reads {FORMAT}",
-            hint="use the version of regard that its 'written_by' names",
+            hint="use the version of regard that is named there as written_by",
         )
     architecture, model, facts = (content.get(name) for name in ("architecture", "model", "facts"))
     if not isinstance(architecture, str):
-        raise ArtifactError(f"{directory / 'config.json'} names no architecture", hint=COPY_AGAIN)
+        raise ArtifactError(f"{directory / 'config.json'} has no architecture", hint=COPY_AGAIN)
     if not isinstance(model, dict):
-        raise ArtifactError(f"{directory / 'config.json'}: model: is not a table of values", hint=COPY_AGAIN)
+        raise ArtifactError(f"{directory / 'config.json'}: model: must be an object", hint=COPY_AGAIN)
     tokenizers = read_tokenizers(directory)
     facts = facts if isinstance(facts, dict) else {}
     digest = hashlib.sha256(sums.encode()).hexdigest()
@@ -70,27 +74,27 @@ def describe(path: str | Path) -> Description:
 
 
 def max_length(facts: Mapping[str, Any], model: Mapping[str, Any]) -> int:
-    """The most sub-words that a text may have, its begin or end symbol not counted; a longer one has to be split.
+    """The maximum length of a text, in sub-words without bos and eos; a longer text has to be split.
 
-    What the model was trained on; and learned positions have an end.
+    It is the maximum length in training, limited by the number of learned positions.
     """
-    said, positions = facts.get("max_length"), model.get("max_positions")
-    longest = said if isinstance(said, int) and said > 0 else DEFAULT_MAX_LENGTH
+    trained, positions = facts.get("max_length"), model.get("max_positions")
+    length = trained if isinstance(trained, int) and trained > 0 else DEFAULT_MAX_LENGTH
     if model.get("positions") == "learned" and isinstance(positions, int):
-        longest = min(longest, positions - 1)
-    return max(1, min(longest, _LONGEST))
+        length = min(length, positions - 1)
+    return max(1, min(length, _MAX_LENGTH))
 
 
 def search_options(facts: Mapping[str, Any]) -> DecodingOptions:
-    """How this model's translations are searched for: the paper's way, with the penalty that suited its own text."""
-    said = facts.get("length_penalty")
-    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= MAX_LENGTH_PENALTY:
+    """The default decoding options: those of the paper, with the length penalty chosen on the validation text."""
+    penalty = facts.get("length_penalty")
+    if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty <= MAX_LENGTH_PENALTY:
         return DecodingOptions()
-    return DecodingOptions(length_penalty=float(said))
+    return DecodingOptions(length_penalty=float(penalty))
 
 
 def read_tensor_shapes(path: Path, max_bytes: int) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """The dtype (such as "F32") and shape of each tensor in a safetensors file, from its header alone."""
+    """The dtype (such as "F32") and shape of each tensor in a safetensors file, from its header only."""
     with open_regular_file(path) as file:
         size = int.from_bytes(file.read(8), "little")
         if size > max_bytes:

@@ -1,4 +1,4 @@
-"""A model directory with its weights: write it whole, load it in torch."""
+"""Writes and loads a model directory, with torch."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from regard.errors import ArtifactError
 from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_matching_weights, write_tensors
 from regard.text import TokenizerPair
 
-_MAX_HEADER_BYTES_PER_LAYER = 4_000  # ours have 2,000
+_MAX_HEADER_BYTES_PER_LAYER = 4_000  # regard writes about 2,000
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A finished model, ready to run."""
+    """A trained model, ready to run."""
 
     architecture: str
     config: TransformerConfig
     model: Transformer
     tokenizers: TokenizerPair
-    facts: dict[str, Any]  # what else config.json says: languages, scores, how it was trained
+    facts: dict[str, Any]  # for example languages, scores, how it was trained, the alignment head
 
 
 def save_model(
@@ -48,11 +48,11 @@ def save_model(
     card: str,
     write_more: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a model directory, whole or not at all; an older one in its place is replaced.
+    """Write a model directory atomically, replacing an existing one.
 
-    `write_more` writes into it as well, before it takes its place: another engine's form of the weights.
+    `write_more` is called with the temporary directory and can add files, such as the weights in another format.
     """
-    described = {
+    content = {
         "format": FORMAT,
         "written_by": f"regard {__version__}",
         "architecture": architecture,
@@ -60,55 +60,57 @@ def save_model(
         "facts": facts,
     }
 
-    def write(aside: Path) -> None:
-        (aside / "config.json").write_text(json.dumps(described, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        write_tensors(aside / "model.safetensors", weights)
-        tokenizers.write(aside)
-        (aside / "README.md").write_text(card, encoding="utf-8")
+    def write(temporary: Path) -> None:
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        (temporary / "config.json").write_text(text, encoding="utf-8")
+        write_tensors(temporary / "model.safetensors", weights)
+        tokenizers.write(temporary)
+        (temporary / "README.md").write_text(card, encoding="utf-8")
         if write_more is not None:
-            write_more(aside)
+            write_more(temporary)
 
     commit_directory(directory, write)
 
 
 def load_model(path: str | Path, device: torch.device | str = "cpu") -> LoadedModel:
-    """The model of a run, or of a model directory; an ArtifactError says why it is refused."""
+    """Load the model of a run or of a model directory. Raises ArtifactError if it is damaged or invalid."""
     return load_described(describe(path), device)
 
 
 def load_described(described: Description, device: torch.device | str = "cpu") -> LoadedModel:
-    """Like `load_model`, for a directory that has just been verified: its bytes are not hashed again."""
-    path = described.directory
-    weights = described.directory / "model.safetensors"
+    """Load the weights of a model directory that has just been verified; its files are not hashed again."""
+    path_to_weights = described.directory / "model.safetensors"
     if described.architecture not in MODELS:
-        known = ", ".join(MODELS)
-        raise ArtifactError(f"{path}: no architecture is called {described.architecture!r}", hint=f"one of {known}")
+        raise ArtifactError(
+            f"{described.directory}: unknown architecture {described.architecture!r}",
+            hint=f"this version of regard has: {', '.join(MODELS)}",
+        )
     model_type, config_type = MODELS[described.architecture]
     try:
         config = config_type.model_validate(described.model)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
+        field = ".".join(map(str, first["loc"]))
         file = described.directory / "config.json"
-        raise ArtifactError(f"{file}: model.{where}: {first['msg']}", hint=COPY_AGAIN) from error
+        raise ArtifactError(f"{file}: model.{field}: {first['msg']}", hint=COPY_AGAIN) from error
     tokenizers = described.tokenizers
-    _require_shapes(weights, model_type, config, tokenizers)
-    values = _read_weights(weights)  # mapped, and known to be good before a model takes as much memory
-    with torch.random.fork_rng(devices=[]):  # the first, random weights are nobody's business
+    _require_shapes(path_to_weights, model_type, config, tokenizers)
+    weights = _read_weights(path_to_weights)  # memory-mapped, and checked before the model allocates memory
+    with torch.random.fork_rng(devices=[]):  # do not disturb the caller's RNG
         model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
-    load_weights(model, values)
+    load_weights(model, weights)
     return LoadedModel(described.architecture, config, model.to(device).eval(), tokenizers, described.facts)
 
 
 def _require_shapes(
     path: Path, model_type: type[Transformer], config: TransformerConfig, tokenizers: TokenizerPair
 ) -> None:
-    """Compare what config.json promises with the weights' own index, before any memory is taken for either."""
+    """Check that the header of the weights agrees with config.json, before memory is allocated for either."""
     n_layers = config.n_encoder_layers + config.n_decoder_layers
     shapes = read_tensor_shapes(path, _MAX_HEADER_BYTES_PER_LAYER * (n_layers + 10))
-    # every layer has weights of its own: without this, building even an empty model could take long
+    # each layer has weights; without this check, building even an empty model could take very long
     if n_layers > len(shapes):
-        raise ArtifactError(f"{path} does not have the layers that config.json says", hint=COPY_AGAIN)
+        raise ArtifactError(f"{path} has fewer layers than config.json", hint=COPY_AGAIN)
     with torch.device("meta"):
         try:
             given = {name: torch.empty(shape, dtype=_DTYPES[dtype]) for name, (dtype, shape) in shapes.items()}
@@ -120,7 +122,7 @@ def _require_shapes(
             raise ArtifactError(f"{path}: {getattr(error, 'message', error)}", hint=COPY_AGAIN) from error
     n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in given.values())
     if n_bytes > path.stat().st_size:
-        raise ArtifactError(f"{path} is shorter than its own index says", hint=COPY_AGAIN)
+        raise ArtifactError(f"{path} is shorter than its header says", hint=COPY_AGAIN)
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
@@ -129,6 +131,6 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, OSError) as error:
         raise ArtifactError(f"{path} is not a safetensors file: {error}", hint=COPY_AGAIN) from error
     for name, tensor in weights.items():
-        if tensor.numel() and not all(isfinite(extreme) for extreme in tensor.aminmax()):  # without a copy
-            raise ArtifactError(f"{path}: {name!r} has values that are not numbers", hint=COPY_AGAIN)
+        if tensor.numel() and not all(isfinite(extreme) for extreme in tensor.aminmax()):  # aminmax makes no copy
+            raise ArtifactError(f"{path}: {name!r} has infinite or NaN values", hint=COPY_AGAIN)
     return weights
