@@ -31,6 +31,8 @@ check: .venv/.dev  ## check formatting, lint, types and import layers
 fix: .venv/.dev  ## format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix --exit-zero .
 	$(BIN)/ruff format .
+	-$(BIN)/deno lint --fix
+	$(BIN)/deno fmt
 
 docs: .venv/.dev  ## write docs/commands.md anew from the commands' help
 	$(BIN)/python -m typer regard.cli.app utils docs --name regard --title "Commands" --output docs/commands.md
