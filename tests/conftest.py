@@ -1,12 +1,13 @@
-"""Shared by all tests: one torch thread per process, and a browser.
+"""Shared by all tests: one torch thread per process, a browser, and a measure of work.
 
 More threads do not speed up small tensors, and the tests run in two processes.
 """
 
 import os
 import shutil
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,3 +35,25 @@ def browser() -> Iterator["Browser"]:
         browser = playwright.chromium.launch(executable_path=path)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def count_calls() -> Callable[[Callable[[], Any]], int]:
+    """Counts calls of Python and C functions: a measure of work that other processes, unlike time, cannot change."""
+
+    def count(function: Callable[[], Any]) -> int:
+        n_calls = 0
+
+        def on_event(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal n_calls
+            n_calls += event in ("call", "c_call")
+
+        previous = sys.getprofile()
+        sys.setprofile(on_event)
+        try:
+            function()
+        finally:
+            sys.setprofile(previous)
+        return n_calls
+
+    return count

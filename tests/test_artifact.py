@@ -164,7 +164,7 @@ def test_an_added_file_is_refused(saved: Path, name: str) -> None:
     assert_refused(saved, "added later")
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kind", ["link", "fifo", "directory"])
 def test_anything_but_a_regular_file_is_refused_without_blocking(
@@ -226,7 +226,7 @@ HUGE = [
 ]
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("huge", HUGE, ids=lambda huge: "-".join(huge))
 def test_huge_dimensions_are_refused_before_memory_is_allocated(
     saved: Path, no_memory: None, huge: dict[str, int]
@@ -246,7 +246,7 @@ def write_header(path: Path, header: object, data: bytes = b"") -> None:
     path.write_bytes(struct.pack("<Q", len(raw)) + raw + data)
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(120)
 def test_a_header_that_claims_more_than_the_file_has_is_refused_before_memory_is_allocated(
     saved: Path, no_memory: None
 ) -> None:

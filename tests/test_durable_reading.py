@@ -85,7 +85,7 @@ def make_device(path: Path) -> None:
         pytest.skip("this container allows no device files")
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("make", [make_link, os.mkfifo, make_device, Path.mkdir])
 @pytest.mark.parametrize("name", ["a.txt", "inner/b.bin", "manifest.json", "extra", "inner/extra"])
 def test_links_fifos_and_devices_are_refused_without_blocking(

@@ -1,7 +1,6 @@
-"""The public names of `regard`, and the time it takes to import it."""
+"""The public names of `regard`, and what importing it and asking for help loads."""
 
 import json
-import resource
 import subprocess
 import sys
 import tomllib
@@ -16,9 +15,9 @@ HEAVY = ("torch", "numpy", "sentencepiece", "ctranslate2", "matplotlib", "fastap
 
 
 def modules_after(program: str) -> set[str]:
-    """The top-level modules that a program loads in a fresh interpreter."""
-    program += "\nimport json, sys; print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
-    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    """All modules that a program loads in a fresh interpreter."""
+    program += "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     return set(json.loads(process.stdout.splitlines()[-1]))
 
 
@@ -26,25 +25,15 @@ def test_importing_regard_loads_no_heavy_modules() -> None:
     assert modules_after("import regard; regard.__version__").isdisjoint(HEAVY)
 
 
-def test_help_loads_no_heavy_modules() -> None:
-    program = (
-        "import sys, regard.cli\nsys.argv = ['regard', {}]\n"
+@pytest.mark.parametrize("arguments", [("--help",), ("train", "--help"), ("--version",)], ids=" ".join)
+def test_help_loads_few_modules_and_no_heavy_ones(arguments: tuple[str, ...]) -> None:
+    """Loading modules is what takes time; unlike seconds, their number does not depend on the load of the machine."""
+    modules = modules_after(
+        f"import sys, regard.cli\nsys.argv = ['regard', *{arguments!r}]\n"
         "try: regard.cli.main()\nexcept SystemExit as error: assert not error.code"
     )
-    for flags in ("'--help'", "'train', '--help'", "'--version'"):
-        assert modules_after(program.format(flags)).isdisjoint(HEAVY), flags
-
-
-def test_help_is_fast() -> None:
-    """Best of five, in CPU time, so that other processes do not count."""
-
-    def seconds() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "regard", "--help"], capture_output=True, timeout=60, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    assert min(seconds() for _ in range(5)) < 0.4
+    assert modules.isdisjoint(HEAVY)
+    assert len(modules) < 450  # about 330: Typer, Rich and the standard library
 
 
 @pytest.mark.parametrize("name", regard.__all__)
@@ -65,7 +54,7 @@ def test_the_version_is_that_of_pyproject() -> None:
 
 def test_the_command_and_the_module_are_the_same() -> None:
     processes = [
-        subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
+        subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=120)
         for command in ([sys.executable, "-m", "regard"], [str(Path(sys.executable).with_name("regard"))])
     ]
     assert {(process.returncode, process.stdout, process.stderr) for process in processes} == {

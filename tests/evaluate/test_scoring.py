@@ -5,7 +5,6 @@ import sys
 from importlib.metadata import version
 from inspect import signature
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -143,12 +142,10 @@ def test_lists_of_different_length_are_refused() -> None:
         score([], [[]])
 
 
-def test_a_thousand_resamples_of_a_thousand_sentences_take_less_than_two_seconds(references, corrupt) -> None:
+def test_a_thousand_resamples_of_a_thousand_sentences_are_vectorised(references, corrupt, count_calls) -> None:
     many = (references * 9)[:1000]
     statistics = np.hstack([measure.measure(corrupt(many, 0.3, 1)).statistics for measure in measures([many]).all])
-    started_at = perf_counter()
-    resampled_sums(statistics, 1000, seed=1)
-    assert perf_counter() - started_at < 2
+    assert count_calls(lambda: resampled_sums(statistics, 1000, seed=1)) < 200  # none per sentence or resample
 
 
 def test_private_methods_of_sacrebleu_are_those_of_the_pinned_version() -> None:
