@@ -1,4 +1,4 @@
-"""`regard check` through a command line."""
+"""`regard check` from the command line."""
 
 import json
 import random
@@ -25,31 +25,32 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(tmp_path / "a"), str(tmp_path / "b")
 
 
-def test_a_good_corpus_is_fit_and_exits_with_0(files: tuple[str, str]) -> None:
+def test_good_corpus_exits_with_0(files: tuple[str, str]) -> None:
     result = runner.invoke(app, [*files])
     assert result.exit_code == 0, result.output
     assert "300 pairs" in result.stdout
-    assert "Fit for training." in result.stdout
+    assert "Ready for training." in result.stdout
 
 
-def test_what_spoils_exits_with_1_and_says_why(files: tuple[str, str]) -> None:
+def test_errors_are_explained_and_exit_with_1(files: tuple[str, str]) -> None:
     result = runner.invoke(app, [*files, "--against", f"{files[0]},{files[1]}"])
     assert result.exit_code == 1
     assert result.stdout.count("are also in the training data") == 2
+    assert "Not ready for training: fix the 2 errors first." in result.stdout
 
 
-def test_json_is_all_there_is_on_stdout(files: tuple[str, str]) -> None:
+def test_json_is_the_only_output(files: tuple[str, str]) -> None:
     result = runner.invoke(app, [*files, "--json"])
     report = json.loads(result.stdout)
     assert (report["n_pairs"], report["spoils"], report["findings"]) == (300, False, [])
 
 
-def test_a_tsv_is_read_alone(tmp_path: Path) -> None:
+def test_tsv_file_is_read_without_a_target(tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text("a b\tc d\n")
     result = runner.invoke(app, [str(tmp_path / "p.tsv"), "--json"])
     assert json.loads(result.stdout)["n_pairs"] == 1
 
 
-def test_a_missing_file_is_left_to_the_app_to_report(tmp_path: Path) -> None:
+def test_missing_file_is_a_data_error(tmp_path: Path) -> None:
     result = runner.invoke(app, [str(tmp_path / "none"), str(tmp_path / "none")])
     assert isinstance(result.exception, DataError)

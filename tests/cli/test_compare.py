@@ -1,4 +1,4 @@
-"""`regard compare` through a command line."""
+"""`regard compare` from the command line."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_better_file_is_named_with_figures(folder: Path) -> None:
+def test_better_file_is_named_with_scores(folder: Path) -> None:
     result = runner.invoke(app, [*FILES, "--source", "src", "--most", "1"])
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("B is better by BLEU, chrF++ and TER.\n\nA  bad\nB  good\n40 sentences, 0 ")
@@ -43,7 +43,7 @@ def test_the_better_file_is_named_with_figures(folder: Path) -> None:
     assert "BLEU|nrefs:1|bs:1000|ar:10000|seed:12345|" in result.stdout
 
 
-def test_lines_are_never_cut_or_coloured_in_a_pipe(folder: Path) -> None:
+def test_piped_output_is_not_truncated_or_coloured(folder: Path) -> None:
     long = "sehr " * 60 + "lang."
     Path("good").write_text("".join(f"{long}\n" for _ in GOOD))
     stdout = runner.invoke(app, FILES).stdout
@@ -51,24 +51,24 @@ def test_lines_are_never_cut_or_coloured_in_a_pipe(folder: Path) -> None:
     assert "\x1b" not in stdout
 
 
-def test_translations_can_not_send_commands_to_the_terminal(folder: Path) -> None:
+def test_control_characters_in_translations_are_escaped(folder: Path) -> None:
     Path("good").write_text("".join("\x1b[2J[red]rot[/red]\n" for _ in GOOD))
     stdout = runner.invoke(app, FILES).stdout
     assert "\x1b" not in stdout
     assert "\\x1b[2J[red]rot[/red]" in stdout
 
 
-def test_json_is_all_there_is_on_stdout(folder: Path) -> None:
+def test_json_is_the_only_output(folder: Path) -> None:
     report = json.loads(runner.invoke(app, [*FILES, "--json", "--most", "2"]).stdout)
     assert (report["a"], report["b"], report["n_sentences"]) == ("bad", "good", 40)
-    assert [one["better"] for one in report["changes"]] == ["B", "B", "B"]
+    assert [change["better"] for change in report["changes"]] == ["B", "B", "B"]
     assert report["changes"][0]["interval"]["low"] > 0
     assert report["changes"][0]["difference"] == report["changes"][0]["b"] - report["changes"][0]["a"]
     assert (len(report["better_in_a"]), len(report["better_in_b"])) == (0, 2)
-    assert sum(one["n_sentences"] for one in report["buckets"]) == 40
+    assert sum(bucket["n_sentences"] for bucket in report["buckets"]) == 40
 
 
-def test_a_page_is_written_beside_the_table(folder: Path) -> None:
+def test_html_page_is_written_in_addition_to_the_table(folder: Path) -> None:
     result = runner.invoke(app, [*FILES, "--html", "page.html", "--most", "1"])
     assert result.exit_code == 0, result.output
     page = Path("page.html").read_text()
@@ -77,42 +77,42 @@ def test_a_page_is_written_beside_the_table(folder: Path) -> None:
     assert "wrote page.html" in result.stderr and "wrote" not in result.stdout
 
 
-def test_a_directory_is_a_model_and_a_file_is_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_is_translated_with_and_a_file_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("run").mkdir()
-    asked = []
+    calls = []
 
     def translate(path: Path, test_set: object, beam: int, engine: str, target: str | None) -> list[str]:
-        asked.append((str(path), beam, engine))
+        calls.append((str(path), beam, engine))
         return GOOD
 
     monkeypatch.setattr("regard.cli.evaluate._translate", translate)
     result = runner.invoke(app, ["run", "good", "--source", "src", "--reference", "ref", "--beam", "1"])
     assert result.exit_code == 0, result.output
-    assert asked == [("run", 1, "auto")]
+    assert calls == [("run", 1, "auto")]
     assert result.stdout.startswith("No significant difference")
 
 
-def test_a_model_without_a_source_is_refused(folder: Path) -> None:
+def test_model_without_a_source_is_refused(folder: Path) -> None:
     Path("run").mkdir()
     error = runner.invoke(app, ["run", "good", "--reference", "ref"]).exception
-    assert isinstance(error, UserError) and "give --source FILE" in str(error)
+    assert isinstance(error, UserError) and "add --source FILE" in str(error)
 
 
-def test_unequal_files_are_refused_with_both_names_and_counts(folder: Path) -> None:
+def test_files_of_unequal_length_are_refused(folder: Path) -> None:
     Path("good").write_text("eins\n")
     error = runner.invoke(app, FILES).exception
     assert isinstance(error, DataError) and "good has 1 lines, but ref has 40" in str(error)
 
 
-def test_a_page_that_can_not_be_written_is_refused_at_once(folder: Path) -> None:
+def test_unwritable_page_is_refused_before_the_work(folder: Path) -> None:
     error = runner.invoke(app, [*FILES, "--html", "none/page.html"]).exception
-    assert isinstance(error, UserError) and "none/page.html can not be written" in str(error)
+    assert isinstance(error, UserError) and "cannot write none/page.html" in str(error)
 
 
-def test_comparing_files_loads_no_torch(folder: Path) -> None:
+def test_comparing_files_imports_no_torch(folder: Path) -> None:
     program = (
         "import sys, typer; from regard.cli.compare import compare; app = typer.Typer(); app.command()(compare);"
         f"app({FILES!r} + ['--html', 'x.html'], standalone_mode=False); sys.exit('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr

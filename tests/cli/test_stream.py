@@ -117,7 +117,7 @@ def test_device_or_pipe_is_never_replaced_by_a_file(tmp_path: Path) -> None:
             file_pairs(files, out)
         with pytest.raises(UserError, match="exists and is not a regular file"):
             write_file(out, b"x")
-        with pytest.raises(UserError, match="can not be written"):
+        with pytest.raises(UserError, match="cannot write"):
             check_destination(out, [])
     assert (tmp_path / "pipe").is_fifo() and Path(os.devnull).is_char_device()
 
@@ -282,6 +282,6 @@ def test_empty_compressed_output_is_a_valid_file(
 
 def test_destination_that_is_also_an_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "test.de").write_text("eins\n")
-    with pytest.raises(UserError, match="is what is to be read, and would be written over"):
+    with pytest.raises(UserError, match="is an input and would be overwritten"):
         check_destination(tmp_path / "test.de", [None, tmp_path / "." / "test.de"])
     check_destination(tmp_path / "other.de", [tmp_path / "test.de"])

@@ -1,4 +1,4 @@
-"""What `regard train` reads and shows."""
+"""Options and display of `regard train`."""
 
 import io
 
@@ -13,29 +13,29 @@ from regard.report.wording import duration
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("20m", 1200), ("2h", 7200), ("1d", 86_400), ("1h30m", 5400), ("1.5h", 5400)]
 )
-def test_a_time_is_numbers_with_units(text: str, seconds: float) -> None:
+def test_duration_is_numbers_with_units(text: str, seconds: float) -> None:
     assert parse_time(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "5 m", "-5m", "5x", "20min", "1h 30m", "nan", "5mm"])
-def test_what_is_no_time_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(RecipeError, match="is not a time; hint: write it as 90s, 20m, 2h or 1h30m"):
+def test_invalid_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(RecipeError, match="is not a duration; hint: write for example 90s, 20m, 2h or 1h30m"):
         parse_time(text)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [(0.4, "0 s"), (42, "42 s"), (99.6, "100 s"), (720, "12 min"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h")],
 )
-def test_a_duration_is_said_as_a_person_would(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+def test_duration_is_formatted_in_common_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
-def test_what_is_shown_is_plain_where_there_is_no_terminal() -> None:
+def test_display_without_a_terminal_is_plain_text() -> None:
     stream = io.StringIO()
     with TrainingDisplay(stream) as display:
-        for done in (1, 2, 3):
-            display.on_progress("encoding [the] pairs", done, 3)
+        for n_done in (1, 2, 3):
+            display.on_progress("encoding [the] pairs", n_done, 3)
         for step in (1, 2, 3):
             display.on_event(
                 "step", step=step, steps=3, nll=1.0, loss=2.0, tokens_per_second=1000.0, elapsed_seconds=1.0
@@ -43,13 +43,13 @@ def test_what_is_shown_is_plain_where_there_is_no_terminal() -> None:
         display.on_event("something-new", whatever=1)
         display.on_event("warning", message="[bold]slow[/bold]")
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "encoding [the] pairs …"  # once for a stage, and brackets are no markup
+    assert lines[0] == "encoding [the] pairs …"  # once per stage, and brackets are not markup
     assert lines[1].startswith("step 1/3  loss 2.000  perplexity 2.72  1,000 tokens/s")
-    assert lines[2:] == ["warning: [bold]slow[/bold]"]  # the next step's line waits for ten seconds
+    assert lines[2:] == ["warning: [bold]slow[/bold]"]  # steps are printed every ten seconds
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-def test_what_is_left_is_never_more_than_the_budget(monkeypatch: pytest.MonkeyPatch, resumed: bool) -> None:
+def test_remaining_time_never_exceeds_the_budget(monkeypatch: pytest.MonkeyPatch, resumed: bool) -> None:
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr("regard.cli.display.perf_counter", lambda: float(next(clock)))
     stream = io.StringIO()
@@ -63,7 +63,7 @@ def test_what_is_left_is_never_more_than_the_budget(monkeypatch: pytest.MonkeyPa
         for step in (1, 2, 3):
             display.on_event("step", step=step, steps=1000, nll=1.0, loss=2.0, tokens_per_second=1.0,
                           elapsed_seconds=20.0 * step)  # fmt: skip
-    said = stream.getvalue()
-    assert resumed or "on the cpu in bfloat16: about 17 min" in said
-    assert said.splitlines()[-2].endswith("80 s left")
-    assert said.splitlines()[-1].endswith("60 s left")
+    output = stream.getvalue()
+    assert resumed or "on the cpu in bfloat16: about 17 min" in output
+    assert output.splitlines()[-2].endswith("80 s left")
+    assert output.splitlines()[-1].endswith("60 s left")

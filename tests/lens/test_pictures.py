@@ -194,7 +194,7 @@ def test_missing_or_old_matplotlib_is_an_error_with_a_hint(look: Look, monkeypat
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("regard.lens.plots.version", absent)
-    with pytest.raises(UserError, match=r"pip install 'regard\[plot\]'"):
+    with pytest.raises(UserError, match=r"in Regard's directory, run: pip install '\.\[plot\]'"):
         draw_heads(look, "encoder")
     monkeypatch.setattr("regard.lens.plots.version", lambda _: "3.10.8")
     with pytest.raises(UserError, match=r"3\.10\.8 is too old"):

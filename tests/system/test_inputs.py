@@ -66,7 +66,7 @@ def test_progress_is_plain_lines_on_stderr_and_nothing_on_stdout(regard: Any, te
     assert said[5:8] == ["text", "model", "training"]
     assert re.search(r"^step 1/4  loss \d+\.\d+  perplexity \d+\.\d+  [\d,]+ tokens/s", done.stderr, re.MULTILINE)
     assert len(re.findall(r"validation: loss \d", done.stderr)) == 2
-    assert done.stderr.splitlines()[-2:] == ["the model is in run/model", "its story is in run/report.html"]
+    assert done.stderr.splitlines()[-2:] == ["the model is in run/model", "the report is in run/report.html"]
 
 
 def test_a_run_directory_has_what_it_should(inline: Inline, text: Any, arguments: Arguments, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The verbs."""
+"""The `regard` command and its subcommands."""
 
 from typing import Annotated
 
@@ -16,26 +16,26 @@ from regard.cli.translate.command import translate
 
 app = typer.Typer(
     name="regard",
-    help="Two text files in, a translator out: the Transformer of the paper, trained on your own machine.",
+    help="Train a Transformer on your own parallel text, translate with it, and look inside.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(show: bool) -> None:
+    if show:
         typer.echo(f"regard {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _all(
+def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Two text files in, a translator out: the Transformer of the paper, trained on your own machine."""
+    """Train a Transformer on your own parallel text, translate with it, and look inside."""
 
 
 app.command()(demo)

@@ -1,4 +1,4 @@
-"""`regard check`: is this corpus fit for a training?"""
+"""`regard check`: examine a parallel corpus before training."""
 
 import json
 import sys
@@ -15,24 +15,28 @@ if TYPE_CHECKING:
     from regard.text.doctor.examine import Progress
     from regard.text.doctor.findings import CorpusReport
 
-_WORTH_A_BAR_BYTES = 4_000_000
-_MARKS = {"spoils": ("red", "spoils "), "warning": ("yellow", "warning"), "note": ("dim", "note   ")}
+_MIN_BYTES_FOR_PROGRESS_BAR = 4_000_000
+_LABELS = {"spoils": ("red", "error  "), "warning": ("yellow", "warning"), "note": ("dim", "note   ")}
 
-_MEASURES = {"mean": "mean", "median": "median", "p95": "95% are within", "max": "longest"}
+_STATISTICS = {"mean": "mean", "median": "median", "p95": "95th percentile", "max": "maximum"}
 
 
 def check(
-    source: Annotated[Path, typer.Argument(metavar="SRC", help="Source sentences, one a line; or a TSV, alone.")],
-    target: Annotated[Path | None, typer.Argument(metavar="TGT", help="Their translations, line by line.")] = None,
+    source: Annotated[
+        Path, typer.Argument(metavar="SRC", help="Source sentences, one per line; or a TSV file, without TGT.")
+    ],
+    target: Annotated[
+        Path | None, typer.Argument(metavar="TGT", help="Target sentences: line i is the translation of line i.")
+    ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEST[,TEST…]", help="Test files whose lines should not be in the corpus."),
+        typer.Option(metavar="TEST[,TEST…]", help="Test files; report their lines that are also in the corpus."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
 ) -> None:
-    """Examine a parallel corpus: counts, lengths, blanks, odd characters, duplicates, leaks, slipped alignment.
+    """Check a parallel corpus: encoding, lengths, blank lines, duplicates, test data, misaligned lines.
 
-    Exit code 1 when something would spoil a training.
+    The exit code is 1 if there are errors that would harm training.
     """
     from regard.text.corpus import Corpus
     from regard.text.doctor.examine import examine
@@ -51,9 +55,9 @@ def check(
 
 @contextmanager
 def _progress(files: tuple[Path, ...]) -> Iterator["Progress | None"]:
-    """A bar on stderr, where somebody sees it and the files are large enough to wait for."""
+    """A progress bar on stderr, for large files and on a terminal only."""
     n_bytes = sum(path.stat().st_size for path in files if path.is_file())
-    if not sys.stderr.isatty() or n_bytes < _WORTH_A_BAR_BYTES:
+    if not sys.stderr.isatty() or n_bytes < _MIN_BYTES_FOR_PROGRESS_BAR:
         yield None
         return
     from rich.console import Console
@@ -62,7 +66,7 @@ def _progress(files: tuple[Path, ...]) -> Iterator["Progress | None"]:
     columns = (TextColumn("reading"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda n_done, total: bar.update(task, completed=n_done, total=total)
 
 
 def _show(report: "CorpusReport") -> None:
@@ -71,16 +75,17 @@ def _show(report: "CorpusReport") -> None:
     console = Console(highlight=False, soft_wrap=True)
     _show_sides(console, report)
     for finding in report.findings:
-        colour, mark = _MARKS[finding.severity]
-        where = f"  (line {', '.join(map(str, finding.lines))})" if finding.lines else ""
-        console.print(f"[{colour}]{mark}[/]  ", end="")
-        console.print(finding.message + where, markup=False)
+        colour, label = _LABELS[finding.severity]
+        places = f"  (line {', '.join(map(str, finding.lines))})" if finding.lines else ""
+        console.print(f"[{colour}]{label}[/]  ", end="")
+        console.print(finding.message + places, markup=False)
         console.print(f"         → {finding.advice}", style="dim", markup=False)
-    n_spoiling = sum(finding.severity == "spoils" for finding in report.findings)
-    if n_spoiling:
-        console.print(f"\n[red]Not fit for training yet:[/] {n_spoiling} of these would spoil it.")
+    n_errors = sum(finding.severity == "spoils" for finding in report.findings)
+    if n_errors:
+        which = "the error" if n_errors == 1 else f"the {n_errors} errors"
+        console.print(f"\n[red]Not ready for training:[/] fix {which} first.")
     else:
-        console.print("\n[green]Fit for training.[/]")
+        console.print("\n[green]Ready for training.[/]")
 
 
 def _show_sides(console: "Console", report: "CorpusReport") -> None:
@@ -96,9 +101,9 @@ def _show_sides(console: "Console", report: "CorpusReport") -> None:
     table.add_row("lines", *(f"{side.n_lines:,}" for side in sides))
     table.add_row("blank", *(f"{side.n_blank:,}" for side in sides))
     for unit in ("words", "characters"):
-        for measure in ("mean", "median", "p95", "max"):
-            values = (getattr(getattr(side, unit), measure) for side in sides)
-            table.add_row(f"{unit}, {_MEASURES[measure]}", *(f"{value:,}" for value in values))
+        for name, label in _STATISTICS.items():
+            values = (getattr(getattr(side, unit), name) for side in sides)
+            table.add_row(f"{unit}, {label}", *(f"{value:,}" for value in values))
     console.print()
     console.print(table)
     console.print()

@@ -1,4 +1,4 @@
-"""`regard compare`: is B better than A, and where?"""
+"""`regard compare`: whether one translator is better than another, and where."""
 
 import json
 import sys
@@ -27,30 +27,34 @@ if TYPE_CHECKING:
 
     from regard.evaluate import Comparison, Example
 
-_ON_THE_PAGE = 25
-_WHAT_P_IS = """p: how often chance alone gives such a difference, by swapping outputs between A and B
-(approximate randomisation), or by drawing sentences again (paired bootstrap)
+_N_EXAMPLES_ON_PAGE = 25
+_P_NOTE = """p: probability of such a difference if A and B were equally good, by swapping outputs between A and B
+(p swap: approximate randomisation) and by resampling sentences (p draw: paired bootstrap)
 
 """
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A run, a model directory, or a file of translations.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The other one.")],
+    a: Annotated[
+        Path, typer.Argument(metavar="A", help="A run directory, a model directory, or a file of translations.")
+    ],
+    b: Annotated[Path, typer.Argument(metavar="B", help="What to compare with A.")],
     reference: Reference,
-    source: Annotated[Path | None, typer.Option(metavar="FILE", help="What was, or is to be, translated.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Source sentences; required if A or B is a model.")
+    ] = None,
     beam: Beam = 4,
     engine: Engine = "auto",
     target: Target = None,
     lowercase: Lowercase = False,
     tokenize: Tokenize = "13a",
-    most: Annotated[int, typer.Option(metavar="N", min=0, help="Sentences to show where each side is better.")] = 3,
+    most: Annotated[int, typer.Option(metavar="N", min=0, help="Number of example sentences per side.")] = 3,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the comparison as one HTML file, too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the comparison as one HTML file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two translators: differences and their significance, by length, and the sentences that differ most."""
+    """Compare two translators: significance of the difference, scores by length, and example sentences."""
     from regard.evaluate import check_tokenizer, read_test_set
     from regard.evaluate import compare as compare_outputs
 
@@ -58,14 +62,14 @@ def compare(
     check_destination(html, [a, b, *reference, source])
     test_set = read_test_set(reference, source)
     outputs_a, outputs_b = outputs_of((a, b), test_set, beam=beam, engine=engine, target=target)
-    for name, outputs in (("A", outputs_a), ("B", outputs_b)):  # one alone would be judged by its spaces
+    for name, outputs in (("A", outputs_a), ("B", outputs_b)):  # if only one is tokenized, the comparison is unfair
         warn_if_tokenized(outputs, f"lines of {name}")
     comparison = compare_outputs(
         outputs_a,
         outputs_b,
         test_set.references,
         sources=test_set.sources,
-        n_examples=max(most, _ON_THE_PAGE),
+        n_examples=max(most, _N_EXAMPLES_ON_PAGE),
         lowercase=lowercase,
         tokenize=tokenize,
     )
@@ -91,14 +95,16 @@ def _show(comparison: "Comparison", a: Path, b: Path) -> None:
     from rich.console import Console
 
     sys.stdout.write(f"{comparison.verdict}\n\nA  {a}\nB  {b}\n")
-    sys.stdout.write(f"{comparison.n_sentences:,} sentences, {comparison.n_identical:,} translated alike\n\n")
+    sys.stdout.write(
+        f"{comparison.n_sentences:,} sentences, {comparison.n_identical:,} with identical translations\n\n"
+    )
     rows: list[tuple[str, ...]] = [("measure", "A", "B", "B - A", "95% interval", "p swap", "p draw", "better")]
-    for one in comparison.changes:
-        interval = f"{one.interval.low:+.2f} to {one.interval.high:+.2f}"
-        chances = (f"{one.p_randomization:.4f}", f"{one.p_bootstrap:.4f}")
-        better = one.better or "not clear"
-        rows.append((one.name, f"{one.a:.2f}", f"{one.b:.2f}", f"{one.difference:+.2f}", interval, *chances, better))
-    sys.stdout.write(aligned(rows) + _WHAT_P_IS)
+    for change in comparison.changes:
+        interval = f"{change.interval.low:+.2f} to {change.interval.high:+.2f}"
+        scores = (f"{change.a:.2f}", f"{change.b:.2f}", f"{change.difference:+.2f}")
+        p_values = (f"{change.p_randomization:.4f}", f"{change.p_bootstrap:.4f}")
+        rows.append((change.name, *scores, interval, *p_values, change.better or "not significant"))
+    sys.stdout.write(aligned(rows) + _P_NOTE)
     rows = [("tokens", "sentences", "BLEU A", "BLEU B", "chrF++ A", "chrF++ B", "")]
     for bucket in comparison.buckets:
         values = (f"{value:.1f}" for value in (bucket.bleu_a, bucket.bleu_b, bucket.chrf_a, bucket.chrf_b))
@@ -112,7 +118,7 @@ def _show(comparison: "Comparison", a: Path, b: Path) -> None:
             console.print(f"\nWhere {title} is better", style="bold")
         for example in examples:
             _show_example(console, example)
-    sys.stdout.write("".join(f"\n{one.name}|{one.signature}" for one in comparison.changes) + "\n")
+    sys.stdout.write("".join(f"\n{change.name}|{change.signature}" for change in comparison.changes) + "\n")
 
 
 def _show_example(console: "Console", example: "Example") -> None:
@@ -122,11 +128,11 @@ def _show_example(console: "Console", example: "Example") -> None:
 
     change = f"{example.chrf_a:.1f} → {example.chrf_b:.1f} ({example.chrf_b - example.chrf_a:+.1f})"
     console.print(f"\n  line {example.line}, chrF++ {change}", style="dim")
-    plain = [] if example.source is None else [("source", example.source)]
-    plain += [("reference", reference) for reference in example.references]
-    for label, text in plain:
+    unmarked = [] if example.source is None else [("source", example.source)]
+    unmarked += [("reference", reference) for reference in example.references]
+    for label, text in unmarked:
         console.print(Text(f"  {label:9}  {visible(text)}"))
     marked = zip(("A", "B"), ("yellow", "cyan"), mark_changes(visible(example.a), visible(example.b)), strict=True)
-    for side, colour, pieces in marked:
-        styled = ((text, f"bold {colour}" if changed else "") for changed, text in pieces)
+    for side, colour, spans in marked:
+        styled = ((text, f"bold {colour}" if changed else "") for changed, text in spans)
         console.print(Text.assemble(f"  {side:9}  ", *styled))

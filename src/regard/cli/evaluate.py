@@ -1,4 +1,4 @@
-"""`regard evaluate`: how good is a model, or a file of translations?"""
+"""`regard evaluate`: score a model or a file of translations."""
 
 import json
 import sys
@@ -17,32 +17,36 @@ if TYPE_CHECKING:
 
 _TOKENIZED_SHARE = 0.5
 _BATCH_LINES = 500  # small, so that the progress bar moves
-_INVISIBLE = ("Cc", "Zl", "Zp")
+_CONTROL_CATEGORIES = ("Cc", "Zl", "Zp")
 
 EngineName = Literal["auto", "ctranslate2", "torch"]
 Reference = Annotated[
-    list[Path], typer.Option(metavar="FILE", help="Good translations, line by line. Repeatable: several references.")
+    list[Path],
+    typer.Option(metavar="FILE", help="Reference translations, one per line. Repeat for several references."),
 ]
-Beam = Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Hypotheses kept a step; 1 is greedy.")]
+Beam = Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Beam size; 1 is greedy.")]
 LengthPenalty = Annotated[
-    float | None, typer.Option(metavar="A", min=0, max=3, help="Higher: longer. Default: as in the model.")
+    float | None,
+    typer.Option(
+        metavar="A", min=0, max=3, help="Length penalty; higher prefers longer translations. Default: set in the model."
+    ),
 ]
-Engine = Annotated[EngineName, typer.Option(help="What computes.")]
-Target = Annotated[str | None, typer.Option(metavar="LANG", help="Which target language, of several.")]
-Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")]
+Engine = Annotated[
+    EngineName, typer.Option(help="Inference engine; auto is ctranslate2 if the model supports it, else torch.")
+]
+Target = Annotated[str | None, typer.Option(metavar="LANG", help="Target language, for a model with several.")]
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 Tokenize = Annotated[
-    str, typer.Option(metavar="NAME", help="Words for BLEU: 13a, intl, char, zh, ja-mecab or ko-mecab.")
+    str, typer.Option(metavar="NAME", help="Tokenizer for BLEU: 13a, intl, char, zh, ja-mecab or ko-mecab.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON only.")]
 
 
 def evaluate(
     reference: Reference,
-    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run, or a model directory.")] = None,
-    source: Annotated[Path | None, typer.Option(metavar="FILE", help="What RUN is to translate.")] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Or score these translations, without RUN.")
-    ] = None,
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory or model directory.")] = None,
+    source: Annotated[Path | None, typer.Option(metavar="FILE", help="Source sentences, which RUN translates.")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Translations to score, instead of RUN.")] = None,
     beam: Beam = 4,
     length_penalty: LengthPenalty = None,
     engine: Engine = "auto",
@@ -50,14 +54,16 @@ def evaluate(
     lowercase: Lowercase = False,
     tokenize: Tokenize = "13a",
     worst: Annotated[int, typer.Option(metavar="N", min=0, help="Show the N sentences with the lowest chrF++.")] = 0,
-    save_output: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep RUN's translations here.")] = None,
+    save_output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the translations of RUN to this file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score translations with sacreBLEU: BLEU, chrF++ and TER, with 95% intervals and signatures."""
     if (run is None) == (output is None):
-        raise UserError("what is to be scored?", hint="give a run and --source FILE, or --output FILE alone")
+        raise UserError("nothing to score, or too much", hint="use either RUN with --source FILE, or --output FILE")
     if save_output is not None and output is not None:
-        raise UserError("--save-output is for the translations of a run", hint="leave it out, or give RUN")
+        raise UserError("--save-output needs RUN", hint="drop --save-output")
     from regard.evaluate import check_tokenizer, read_test_set, score
 
     check_tokenizer(tokenize)
@@ -81,19 +87,19 @@ def evaluate(
 def outputs_of(
     paths: Sequence[Path], test_set: "TestSet", *, beam: int, engine: EngineName, target: str | None = None
 ) -> list[list[str]]:
-    """What the models in directories make of the sources, or the lines of output files: these first, being quick."""
-    known = {path: test_set.read_outputs(path) for path in paths if not path.is_dir()}
-    return [known[path] if path in known else _translate(path, test_set, beam, engine, target) for path in paths]
+    """Translations by the models in directories, and lines of output files. Files are read first: errors come early."""
+    lines = {path: test_set.read_outputs(path) for path in paths if not path.is_dir()}
+    return [lines[path] if path in lines else _translate(path, test_set, beam, engine, target) for path in paths]
 
 
 def check_destination(path: Path | None, inputs: Iterable[Path | None]) -> None:
-    """Better before the work than after it."""
+    """Raise a UserError if the file cannot be written; call it before the work, not after."""
     if path is None:
         return
     if not path.parent.is_dir() or (path.exists() and not path.is_file()):
-        raise UserError(f"{path} can not be written", hint="give the name of a file in a directory that is there")
-    if path.resolve() in {one.resolve() for one in inputs if one is not None}:
-        raise UserError(f"{path} is what is to be read, and would be written over", hint="give another name")
+        raise UserError(f"cannot write {path}", hint="name a file in an existing directory")
+    if path.resolve() in {source.resolve() for source in inputs if source is not None}:
+        raise UserError(f"{path} is an input and would be overwritten", hint="choose another file name")
 
 
 def _translate(
@@ -105,7 +111,7 @@ def _translate(
     length_penalty: float | None = None,
 ) -> list[str]:
     if test_set.sources is None:
-        raise UserError(f"{path} is a model: it needs something to translate", hint="give --source FILE")
+        raise UserError(f"{path} is a model and needs sentences to translate", hint="add --source FILE")
     from regard.cli.translate.stream import line_progress
     from regard.translator import Translator
 
@@ -122,14 +128,14 @@ def _translate(
 
 
 def warn_if_tokenized(outputs: list[str], name: str) -> None:
-    """sacreBLEU wants text as people write it; text in separated tokens gets a wrong score, silently."""
+    """sacreBLEU expects detokenized text; tokenized text gets a wrong score without a warning."""
     n_tokenized = sum(line.endswith((" .", " 。")) for line in outputs)
     if n_tokenized > _TOKENIZED_SHARE * len(outputs):
-        sys.stderr.write(f"warning: {n_tokenized:,} of {len(outputs):,} {name} end in ' .': detokenise them first\n")
+        sys.stderr.write(f"warning: {n_tokenized:,} of {len(outputs):,} {name} end in ' .': detokenize them first\n")
 
 
 def aligned(rows: list[tuple[str, ...]]) -> str:
-    """Columns of plain text, all but the outer two to the right. Nothing is cut: a terminal wraps, a pipe need not."""
+    """A table as plain text: the first and last columns aligned left, the others right. Nothing is truncated."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -139,8 +145,8 @@ def aligned(rows: list[tuple[str, ...]]) -> str:
 
 
 def visible(text: str) -> str:
-    """Text that can not move a terminal's cursor or break a line."""
-    return "".join(repr(one)[1:-1] if unicodedata.category(one) in _INVISIBLE else one for one in text)
+    """Text with control characters escaped, so that it cannot control the terminal."""
+    return "".join(repr(char)[1:-1] if unicodedata.category(char) in _CONTROL_CATEGORIES else char for char in text)
 
 
 def _save(path: Path, outputs: list[str]) -> None:
@@ -161,9 +167,9 @@ def _sentence(i: int, scores: "Scores", test_set: "TestSet", outputs: list[str])
 
 def _show(scores: "Scores", test_set: "TestSet", outputs: list[str], n_worst: int) -> None:
     rows: list[tuple[str, ...]] = [("measure", "value", "95% interval", "signature")]
-    for one in scores.all:
-        interval = f"{one.interval.low:.2f} – {one.interval.high:.2f}"
-        rows.append((one.name, f"{one.value:.2f}", interval, one.signature))
+    for score in scores.all:
+        interval = f"{score.interval.low:.2f} – {score.interval.high:.2f}"
+        rows.append((score.name, f"{score.value:.2f}", interval, score.signature))
     sys.stdout.write(aligned(rows))
     for i in scores.worst(n_worst):
         sys.stdout.write(f"\nline {i + 1}, chrF++ {scores.sentence_chrf[i]:.1f}\n")

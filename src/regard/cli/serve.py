@@ -1,4 +1,4 @@
-"""`regard serve`: the HTTP API, LibreTranslate's too, and the page."""
+"""`regard serve`: the HTTP API (also that of LibreTranslate) and the web page."""
 
 import logging
 import os
@@ -14,36 +14,50 @@ from regard.errors import UserError
 
 def serve(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN…", help="Runs, or model directories; the first is the default.")
+        list[Path], typer.Argument(metavar="RUN…", help="Run or model directories; the first is the default model.")
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is all of them.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0: any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 for any free one.")
+    ] = 8000,
     keys: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="API keys, one a line; without one of them, 401.")
+        Path | None, typer.Option(metavar="FILE", help="API keys, one per line; requests without a key get 401.")
     ] = None,
     cors: Annotated[
-        list[str] | None, typer.Option(metavar="ORIGIN", help="Web origin whose pages may ask, as https://example.org.")
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN", help="Web origin that may use the API, such as https://example.org. Repeatable."
+        ),
     ] = None,
     name: Annotated[
-        list[str] | None, typer.Option(metavar="HOST", help="Another host name to answer to, as a proxy sends it.")
+        list[str] | None,
+        typer.Option(metavar="HOST", help="Additional host name to accept, for example behind a proxy. Repeatable."),
     ] = None,
     wait_ms: Annotated[
-        float, typer.Option(metavar="MS", min=0, max=1000, help="How long a text waits for others to join it.")
+        float, typer.Option(metavar="MS", min=0, max=1000, help="How long a text waits to be batched with others.")
     ] = 2.0,
-    queue: Annotated[int, typer.Option(metavar="N", min=1, help="Texts that may wait; beyond that, 429.")] = 512,
-    deadline: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds for an answer; then 504.")] = 30.0,
-    max_text: Annotated[int, typer.Option(metavar="N", min=1, help="Characters of one text.")] = 10_000,
-    max_texts: Annotated[int, typer.Option(metavar="N", min=1, help="Texts of one request.")] = 128,
-    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Bytes of one request.")] = 1_048_576,
-    grace: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds to finish in, after SIGTERM.")] = 30.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
+    queue: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Maximum number of queued texts; beyond it, 429.")
+    ] = 512,
+    deadline: Annotated[
+        float, typer.Option(metavar="S", min=0.1, help="Seconds until a request times out with 504.")
+    ] = 30.0,
+    max_text: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of characters per text.")] = 10_000,
+    max_texts: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of texts per request.")] = 128,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Maximum size of a request body.")] = 1_048_576,
+    grace: Annotated[
+        float, typer.Option(metavar="S", min=0.1, help="Seconds to finish open requests after SIGTERM.")
+    ] = 30.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
-    """Serve translations and the page. Texts are never logged."""
+    """Serve translations over HTTP, and the web page. Texts are never logged."""
     try:
         from regard.serve import Service, Settings, create_app, load_models, read_keys, run
         from regard.serve.http.server import bind
     except ModuleNotFoundError as error:
-        raise UserError(f"{error.name} is not installed", hint="pip install 'regard[serve]'") from error
+        raise UserError(
+            f"{error.name} is not installed", hint="in Regard's directory, run: pip install '.[serve]'"
+        ) from error
 
     settings = Settings(
         host=host,
@@ -59,16 +73,16 @@ def serve(
         grace_seconds=grace,
     )
     _log_to_stderr(quiet)
-    known = read_keys(keys) if keys is not None else None
-    bound = bind(settings)
-    service = Service(load_models(runs), settings, known)
+    api_keys = read_keys(keys) if keys is not None else None
+    server_socket = bind(settings)
+    service = Service(load_models(runs), settings, api_keys)
     names = ", ".join(name if model.ready else f"{name} (in training)" for name, model in service.models.items())
-    ended_well = run(create_app(service), service, bound, lambda url: typer.echo(f"{names}: {url}"))
-    _end(0 if ended_well else 1)
+    succeeded = run(create_app(service), service, server_socket, lambda url: typer.echo(f"{names}: {url}"))
+    _exit(0 if succeeded else 1)
 
 
-def _end(code: int) -> None:
-    """At once: engines have threads of their own, and one that still runs would break us while Python takes leave."""
+def _exit(code: int) -> None:
+    """Exit at once: an engine thread that still runs could crash the interpreter during its shutdown."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -1,4 +1,4 @@
-"""`regard train`: two text files in, a trained Transformer out."""
+"""`regard train`: train a Transformer on parallel text."""
 
 import re
 import sys
@@ -13,47 +13,55 @@ from regard.errors import RecipeError, RunError, TrainingStopped
 if TYPE_CHECKING:
     from regard.run import Raw
 
-_STARTED_AT = perf_counter()  # loading torch takes seconds, and they are part of the budget
-N_STREET = 40_000  # pairs of the built-in text
+_STARTED_AT = perf_counter()  # importing torch takes seconds, which count towards the budget
+N_STREET = 40_000  # pairs of the built-in corpus
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def train(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The run directory; the same one again resumes.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory; an existing run is resumed.")],
     source: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Sentences, one a line (plain, gzip or zstd). Repeatable.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Source sentences, one per line (plain, gzip or zstd). Repeatable."),
     ] = None,
-    target: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Their translations, line by line.")] = None,
-    tsv: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Or both: source, a tab, target.")] = None,
+    target: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Target sentences: line i is the translation of line i. Repeatable."),
+    ] = None,
+    tsv: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Source and target in one file, separated by a tab. Repeatable."),
+    ] = None,
     corpus: Annotated[
-        Literal["street"] | None, typer.Option(help="Or the built-in text: 40,000 pairs, English to German.")
+        Literal["street"] | None, typer.Option(help="Use the built-in corpus: 40,000 pairs, English to German.")
     ] = None,
     valid_source: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Validation set (default: some pairs are held out).")
+        Path | None, typer.Option(metavar="FILE", help="Validation source sentences (default: hold out some pairs).")
     ] = None,
-    valid_target: Annotated[Path | None, typer.Option(metavar="FILE", help="Its translations.")] = None,
+    valid_target: Annotated[Path | None, typer.Option(metavar="FILE", help="Validation target sentences.")] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Fit size and schedule to this time: 90s, 20m, 2h, 1d.")
+        str | None, typer.Option(metavar="TIME", help="Choose model size and schedule for this time: 90s, 20m, 2h, 1d.")
     ] = None,
-    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="A recipe (TOML).")] = None,
+    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="Recipe (TOML).")] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any value of the recipe, as training.steps=300. Repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a recipe field, such as training.steps=300. Repeatable."),
     ] = None,
     start_from: Annotated[
-        Path | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this model instead of starting anew.")
+        Path | None,
+        typer.Option("--from", metavar="MODEL", help="Fine-tune this model instead of training from scratch."),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps (default: the fastest there is).")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps (default: the fastest available).")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in DIR; an error if there is none.")
+        bool, typer.Option("--resume", help="Require an existing run in DIR; fail if there is none.")
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="Keep DIR/report.html up to date from the start, not only at the end.")
+        bool, typer.Option("--report", help="Update DIR/report.html during training, not only at the end.")
     ] = False,
 ) -> None:
-    """Train a model. Without a recipe, everything that is not said is chosen from the text and the machine.
+    """Train a model. Without a recipe, settings are chosen for your text and your machine.
 
-    Ctrl-C once saves and stops; the same command again goes on, bit for bit.
+    Ctrl-C saves a checkpoint and stops; run the same command again to resume, with bit-identical results.
     """
     if resume and not (out / "recipe.toml").exists():
         raise RunError(f"there is no run in {out} to resume", hint="start one without --resume")
@@ -61,23 +69,21 @@ def train(
     from regard.run import merge, parse_setting, read_recipe
     from regard.run import train as run
 
-    asked = merge(
+    settings = merge(
         read_recipe(recipe) if recipe is not None else {},
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
         _street(out, alone=not (source or target or tsv or valid_source or valid_target)) if corpus == "street" else {},
         {"start_from": str(start_from)} if start_from is not None else {},
         {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
-        *(parse_setting(one) for one in setting or []),
+        *(parse_setting(text) for text in setting or []),
     )
-    data = asked.get("data", {})
+    data = settings.get("data", {})
     if isinstance(data, dict) and "train" not in data and not (out / "recipe.toml").exists():
-        raise RecipeError(
-            "there is no text to train on", hint="give --source FILE --target FILE, --tsv FILE, or --corpus street"
-        )
+        raise RecipeError("no training data", hint="use --source FILE --target FILE, or --tsv FILE, or --corpus street")
     with TrainingDisplay(sys.stderr) as display:
         try:
             run(
-                asked,
+                settings,
                 out,
                 fill_defaults=recipe is None or budget is not None,
                 device=device,
@@ -86,7 +92,7 @@ def train(
                 live_report=report,
             )
         except TrainingStopped as stopped:
-            display.say(f"stopped after step {stopped.step}, and saved; the same command goes on from there")
+            display.say(f"stopped after step {stopped.step} with a checkpoint; run the same command again to resume")
             raise typer.Exit(128 + stopped.signal_number) from stopped
         if (page := out / "report.html").exists():
             display.say(f"the report is in {page}")
@@ -96,7 +102,7 @@ def parse_time(text: str) -> float:
     """`20m` → 1200 seconds; also 90s, 1.5h, 2d, 1h30m."""
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise RecipeError(f"{text!r} is not a time", hint="write it as 90s, 20m, 2h or 1h30m")
+        raise RecipeError(f"{text!r} is not a duration", hint="write for example 90s, 20m, 2h or 1h30m")
     return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
@@ -105,12 +111,12 @@ def _data(
 ) -> "Raw":
     if len(source) != len(target):
         raise RecipeError(
-            f"{len(source)} --source and {len(target)} --target", hint="each source file needs its target file"
+            f"{len(source)} --source and {len(target)} --target", hint="each source file needs a target file"
         )
     if (valid_source is None) != (valid_target is None):
         raise RecipeError("a validation set needs both --valid-source and --valid-target")
-    train = [{"source": str(one), "target": str(two)} for one, two in zip(source, target, strict=True)]
-    train += [{"tsv": str(one)} for one in tsv]
+    train = [{"source": str(a), "target": str(b)} for a, b in zip(source, target, strict=True)]
+    train += [{"tsv": str(file)} for file in tsv]
     data: dict[str, object] = {"train": train} if train else {}
     if valid_source is not None:
         data["validation"] = [{"source": str(valid_source), "target": str(valid_target)}]
@@ -118,11 +124,13 @@ def _data(
 
 
 def _street(out: Path, alone: bool) -> "Raw":
-    """The street corpus in the run's own `data/`."""
+    """The street corpus, written to `data/` in the run directory."""
     from regard.demo.first_run import street_text
 
     if not alone:
-        raise RecipeError("--corpus street has its own text", hint="give either it, or files of your own")
+        raise RecipeError(
+            "--corpus street cannot be combined with files", hint="use either --corpus street or your own files"
+        )
     text = street_text(out, N_STREET)
     train, validation = (
         [{"source": str(text / f"{name}.en"), "target": str(text / f"{name}.de")}] for name in ("train", "validation")

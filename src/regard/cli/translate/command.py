@@ -1,4 +1,4 @@
-"""`regard translate`: stdin to stdout, or files to files; line i of the output is line i of the input."""
+"""`regard translate`: line i of the output is the translation of line i of the input."""
 
 import sys
 from dataclasses import replace
@@ -17,33 +17,47 @@ if TYPE_CHECKING:
 
 
 def translate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a model directory.")],
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]", help="Default: standard input.")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory or model directory.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILES]", help="Files to translate (default: standard input).")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="A file, or for several FILES a directory.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Output file, or an existing directory for several FILES."),
     ] = None,
     form: Annotated[
         Literal["text", "tsv", "jsonl"],
-        typer.Option("--format", help="tsv: score, text. jsonl: scores, tokens, alignments, alternatives."),
+        typer.Option("--format", help="text; tsv: score and text; jsonl: also tokens, alignments, alternatives."),
     ] = "text",
     beam: Beam = 4,
-    nbest: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How many translations (tsv, jsonl).")] = 1,
+    nbest: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100, help="Number of translations per line (tsv, jsonl).")
+    ] = 1,
     sample: Annotated[
-        float | None, typer.Option(metavar="T", min=0.01, help="Draw at this temperature instead of searching.")
+        float | None, typer.Option(metavar="T", min=0.01, help="Sample at this temperature instead of beam search.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 2, help="For --sample.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 2, help="Random seed for --sample.")] = 1,
     length_penalty: LengthPenalty = None,
-    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What every translation begins with.")] = None,
+    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Text that every translation starts with.")] = None,
     target: Target = None,
     engine: Engine = "auto",
-    precision: Annotated[Literal["int8", "float32"], typer.Option(help="Of CTranslate2.")] = "int8",
-    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Default: one a core.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted --out.")] = False,
+    precision: Annotated[
+        Literal["int8", "float32"], typer.Option(help="Precision of the ctranslate2 engine.")
+    ] = "int8",
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of threads (default: one per core).")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume an interrupted command with the same --out.")
+    ] = False,
     warnings: Annotated[
-        bool, typer.Option("--warnings", help="List lines that loop, copy, or are far too short or long.")
+        bool,
+        typer.Option(
+            "--warnings", help="List translations that repeat themselves, copy the source, or have an unlikely length."
+        ),
     ] = False,
 ) -> None:
-    """Translate lines. A blank line stays blank; a long one is split at its sentence ends and joined again."""
+    """Translate lines. Blank lines stay blank; long lines are split into sentences and joined again."""
     if nbest > 1 and form == "text":
         raise UserError("--nbest needs --format tsv or jsonl", hint="text has one translation per line")
     if nbest > beam and sample is None:

@@ -77,9 +77,11 @@ def check_matplotlib() -> None:
     try:
         installed = version("matplotlib")
     except PackageNotFoundError:
-        raise UserError("pictures need matplotlib", hint="pip install 'regard[plot]'") from None
+        raise UserError("pictures need matplotlib", hint="in Regard's directory, run: pip install '.[plot]'") from None
     if tuple(map(int, installed.split(".")[:2])) < _MIN_MATPLOTLIB:
-        raise UserError(f"matplotlib {installed} is too old for pictures", hint="pip install 'regard[plot]'")
+        raise UserError(
+            f"matplotlib {installed} is too old for pictures", hint="in Regard's directory, run: pip install '.[plot]'"
+        )
 
 
 def _sentences(look: Look) -> tuple[str, str]:
