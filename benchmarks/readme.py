@@ -42,7 +42,7 @@ def demo_output(directory: Path) -> list[str]:
     lines = run("regard demo --no-serve", directory).stdout.strip("\n").splitlines()
     run(f'regard look runs/demo "{FAMOUS}" --attention cross --png heads.png', directory)
     shutil.copy(directory / "heads.png", ROOT / "docs" / "heads.png")
-    return list(until(lines, "Your own"))
+    return list(until(lines, "Your own text"))
 
 
 def until(lines: Iterable[str], prefix: str) -> Iterable[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli.demo import _story
+from regard.cli.demo import _summary
 from regard.demo import first_run as module
 from regard.demo.first_run import FirstRun, first_run, street_text
 from regard.demo.street.corpus import split
@@ -43,11 +43,11 @@ def test_it_measures_shows_and_opens_at_once_the_second_time(tmp_path: Path, sma
 
 def test_the_story_names_both_sentences_and_what_to_try(tmp_path: Path, small: None) -> None:
     shown: FirstRun = first_run(tmp_path / "demo", Callbacks(), steps=2)
-    text = "\n".join(_story(shown, tmp_path / "demo"))
+    text = "\n".join(_summary(shown, tmp_path / "demo"))
     assert "because it was too tired." in text and "because it was too wide." in text
     assert 0 <= shown.test.exact <= 1 and 0 <= shown.unseen.pronouns <= 1
     assert 0 <= shown.head.right <= 1 and 0 <= shown.head.wrong <= 1
-    assert text.count("looks at: ") == 2
+    assert text.count(" attends to ") == 2
     assert text.index("regard train --source") < text.index("regard translate")
 
 

@@ -34,7 +34,10 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source a --target b --out o --set steps", "'steps' is not a setting; hint: write it as training.steps=300"),
         ("--source a --target b --out o --set training.steps=x", "training.steps: Input should be a valid integer"),
         ("--source a --target b --out o --set training=1", "training is a section of the recipe"),
-        ("--source a --target b --out o --budget 5", "'5' is not a time; hint: write it as 90s, 20m, 2h or 1h30m"),
+        (
+            "--source a --target b --out o --budget 5",
+            "'5' is not a duration; hint: write for example 90s, 20m, 2h or 1h30m",
+        ),
         (
             "--source a --target b --out o --set training.budget_seconds=inf",
             "training.budget_seconds: Input should be ",
@@ -58,9 +61,9 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source bad --target b --out o", "bad:7: not valid UTF-8 (byte 0xff at column 1)"),
         ("--source utf16 --target b --out o", "utf16:1: not valid UTF-8 (the file starts like UTF-16)"),
         ("--source cut.gz --target b --out o", "cut.gz: cannot be decompressed after line"),
-        ("--source a --out o", "1 --source and 0 --target; hint: each source file needs its target file"),
+        ("--source a --out o", "1 --source and 0 --target; hint: each source file needs a target file"),
         ("--source a --target b --valid-source a --out o", "needs both --valid-source and --valid-target"),
-        ("--out o", "--source FILE --target FILE, --tsv FILE, or --corpus street"),
+        ("--out o", "--source FILE --target FILE, or --tsv FILE, or --corpus street"),
         ("--tsv a --out o", "a:1: 0 tabs instead of one; hint: "),
         ("--source a --target b --out o --set text.vocabulary=270", "a vocabulary of 270 is too small"),
         ("--source a --target b --out o --set text.max_length=1", "are longer than 1 sub-words"),

@@ -52,7 +52,7 @@ def test_a_line_that_is_not_text_is_named_or_skipped_and_counted(
     assert went_on.returncode == 0, went_on.stderr
     assert re.search(r"1 line.* not valid", went_on.stderr), went_on.stderr
     facts = json.loads((tmp_path / "run" / "model" / "config.json").read_text())["facts"]
-    n_validation = int(re.search(r"(\d+) to validate on", went_on.stderr)[1])
+    n_validation = int(re.search(r"(\d+) validation pairs", went_on.stderr)[1])
     assert facts["n_pairs"] + n_validation == 299
 
 

@@ -66,7 +66,7 @@ def test_killed_again_and_again_the_model_is_the_same_to_the_bit(
         assert group_is_gone(process.pid)
     done = regard.train(text, "parts", *EVERYTHING)
     assert done.returncode == 0, done.stderr
-    assert "going on after step" in done.stderr
+    assert "resuming after step" in done.stderr
     one, other = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts"))
     assert one == other
 
@@ -128,7 +128,7 @@ def test_a_signal_saves_within_a_step_and_the_run_goes_on_from_there(
     out, err = process.communicate(timeout=TIMEOUT_SECONDS)
     assert (process.returncode, out) == (code, "")
     last = steps_in(tmp_path / "run")
-    assert err.splitlines()[-1] == f"stopped after step {last}, and saved; the same command goes on from there"
+    assert err.splitlines()[-1] == f"stopped after step {last} with a checkpoint; run the same command again to resume"
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == [f"step-{last:08d}"]
     assert group_is_gone(process.pid)
     assert "Traceback" not in err

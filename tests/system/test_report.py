@@ -64,7 +64,7 @@ def test_a_live_report_follows_the_training_and_tells_of_its_stop(
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "run/report.html: open it in a browser" in err
+    assert "run/report.html (open it in a browser;" in err
     stopped = page.read_text()
     assert "refresh" not in stopped and "<b>stopped</b>" in stopped
     assert read_run(tmp_path / "run").state == "stopped"
@@ -116,7 +116,10 @@ def test_the_street_corpus_is_there_without_any_file(
         ("train --out", "option '--out' requires an argument; hint: regard"),
         ("train --out o --sorce a", "no such option: --sorce"),
         ("train --out o --corpus alley", "'alley' is not"),
-        ("train --out o --corpus street --source a --target b", "--corpus street has its own text; hint: "),
+        (
+            "train --out o --corpus street --source a --target b",
+            "--corpus street cannot be combined with files; hint: ",
+        ),
         (
             "train --out full --corpus street",
             "full is not empty and is not a run directory: it contains something; hint: ",

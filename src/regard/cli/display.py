@@ -1,4 +1,4 @@
-"""What a person sees of a training: a live bar on a terminal, plain lines elsewhere. Everything goes to stderr."""
+"""The display of a training on stderr: a progress bar on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from regard.report.wording import duration
 from regard.run import Callbacks
 
-_PLAIN_EVERY_SECONDS = 10.0
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 class TrainingDisplay(Callbacks):
-    """One line that moves, and a line that stays for whatever is worth keeping."""
+    """A progress bar, with permanent lines for validations and other events."""
 
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
@@ -34,9 +34,9 @@ class TrainingDisplay(Callbacks):
         )
         self._task: TaskID | None = None
         self._stage = ""
-        self._said_at = float("-inf")
-        self._first: tuple[int, float] | None = None  # step and time when this process began
-        self._speed = 0.0  # target tokens a second, smoothed
+        self._printed_at = float("-inf")
+        self._first: tuple[int, float] | None = None  # step and time of the first step in this process
+        self._speed = 0.0  # target tokens per second, smoothed
         self._budget_seconds: float | None = None
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class TrainingDisplay(Callbacks):
         self._bar.stop()
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         self._console.print(text, markup=False)
 
     def on_progress(self, stage: str, done: int, total: int | None) -> None:
@@ -78,32 +78,32 @@ class TrainingDisplay(Callbacks):
 
     def _on_plan(self, **plan: Any) -> None:
         self._budget_seconds = plan["budget_seconds"]
-        left_out = plan["n_blank"] + plan["n_too_long"]
+        n_skipped = plan["n_blank"] + plan["n_too_long"]
         self.say(
-            f"text      {plan['n_pairs']:,} pairs to learn from, {plan['n_validation']:,} to validate on"
-            + (f", {left_out:,} left out (blank or too long)" if left_out else "")
+            f"text      {plan['n_pairs']:,} training pairs, {plan['n_validation']:,} validation pairs"
+            + (f", {n_skipped:,} skipped (blank or too long)" if n_skipped else "")
         )
         millions = plan["n_parameters"] / 1e6
         self.say(f"model     {plan['preset']}, {millions:.1f}M parameters, vocabulary {plan['vocabulary']:,}")
         epochs = plan["steps"] / plan["steps_an_epoch"]
         precision = " in bfloat16" if plan["precision"] == "bfloat16" else ""
         self.say(
-            f"training  {plan['steps']:,} steps ({epochs:.1f} epochs) of {plan['seconds_a_step']:.2f} s on the "
+            f"training  {plan['steps']:,} steps ({epochs:.1f} epochs) of {plan['seconds_a_step']:.2f} s each, on the "
             f"{plan['device']}{precision}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
         )
 
     def _on_report(self, path: str, **_: Any) -> None:
-        self.say(f"report    {path}: open it in a browser, it reloads itself until the training ends")
+        self.say(f"report    {path} (open it in a browser; it reloads until training ends)")
 
     def _on_skipped(self, checkpoint: str, reason: str, **_: Any) -> None:
-        self.say(f"skipped {checkpoint}: {reason}")
+        self.say(f"skipped checkpoint {checkpoint}: {reason}")
 
     def _on_resume(self, step: int, steps: int, budget_seconds: float | None, **_: Any) -> None:
         self._budget_seconds = budget_seconds
-        self.say(f"going on after step {step:,} of {steps:,}")
+        self.say(f"resuming after step {step:,} of {steps:,}")
 
     def _on_refit(self, steps: int, was: int, **_: Any) -> None:
-        self.say(f"fitted to the time that is left: {steps:,} steps in place of {was:,}")
+        self.say(f"steps changed from {was:,} to {steps:,}, to fit the remaining time")
 
     def _on_warning(self, message: str, **_: Any) -> None:
         self.say(f"warning: {message}")
@@ -118,37 +118,35 @@ class TrainingDisplay(Callbacks):
             self._stage = "training"
             self._replace_task("training", steps)
         self._speed += 0.05 * (tokens_per_second - self._speed)
-        taken = step - self._first[0]
-        left = (now - self._first[1]) / taken * (steps - step)
-        if self._budget_seconds is not None:  # the steps will yet be fitted to it
-            left = min(left, max(0.0, self._budget_seconds - elapsed_seconds))
-        eta = duration(left) if taken > 1 else "…"
+        n_taken = step - self._first[0]
+        remaining = (now - self._first[1]) / n_taken * (steps - step)
+        if self._budget_seconds is not None:  # the number of steps will be adapted to the budget
+            remaining = min(remaining, max(0.0, self._budget_seconds - elapsed_seconds))
+        eta = duration(remaining) if n_taken > 1 else "…"
         numbers = (
             f"step {step:,}/{steps:,}  loss {loss:.3f}  perplexity {exp(min(nll, 20)):.2f}  {self._speed:,.0f} tokens/s"
         )
         if self._task is not None:
             self._bar.update(self._task, completed=step, total=steps, numbers=numbers, eta=f"{eta} left")
-        if not self._live and now - self._said_at >= _PLAIN_EVERY_SECONDS:
-            self._said_at = now
+        if not self._live and now - self._printed_at >= _SECONDS_BETWEEN_LINES:
+            self._printed_at = now
             self.say(f"{numbers}  {eta} left")
 
     def _on_validation(
-        self, step: int, loss: float, perplexity: float, accuracy: float, best: bool, **more: Any
+        self, step: int, loss: float, perplexity: float, accuracy: float, best: bool, **fields: Any
     ) -> None:
-        translated = f"  BLEU {more['bleu']:.1f}  chrF++ {more['chrf']:.1f}" if "bleu" in more else ""
-        mark = "  best so far" if best else ""
+        scores = f"  BLEU {fields['bleu']:.1f}  chrF++ {fields['chrf']:.1f}" if "bleu" in fields else ""
+        mark = "  (best)" if best else ""
         self.say(
-            f"step {step:>7,}  validation: loss {loss:.3f}  perplexity {perplexity:.2f}  right {accuracy:.1%}"
-            f"{translated}{mark}"
+            f"step {step:>7,}  validation: loss {loss:.3f}  perplexity {perplexity:.2f}  accuracy {accuracy:.1%}"
+            f"{scores}{mark}"
         )
-        for sample in more.get("samples", [])[:1]:
+        for sample in fields.get("samples", [])[:1]:
             self.say(f"              {sample['source'][:80]}  →  {sample['translation'][:80]}")
 
     def _on_finished(self, path: str, elapsed_seconds: float, perplexity: float, accuracy: float, **_: Any) -> None:
-        self.say(
-            f"finished in {duration(elapsed_seconds)}: perplexity {perplexity:.2f}, {accuracy:.1%} of the symbols right"
-        )
+        self.say(f"finished in {duration(elapsed_seconds)}: perplexity {perplexity:.2f}, token accuracy {accuracy:.1%}")
         self.say(f"the model is in {path}/model")
 
     def _on_already_finished(self, path: str, perplexity: float, accuracy: float, **_: Any) -> None:
-        self.say(f"{path} is finished: perplexity {perplexity:.2f}, {accuracy:.1%} of the symbols right; nothing to do")
+        self.say(f"{path} is finished: perplexity {perplexity:.2f}, token accuracy {accuracy:.1%}; nothing to do")
