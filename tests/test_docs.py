@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import typer
@@ -148,11 +148,14 @@ def flags_of(command: str) -> set[str]:
 
 
 def recipe_fields(model: type[BaseModel] = Recipe) -> Iterator[str]:
+    """The names of all fields, and the values of those with a fixed set of values."""
     for name, field in model.model_fields.items():
         yield name
         for kind in (field.annotation, *get_args(field.annotation)):
             if isinstance(kind, type) and issubclass(kind, BaseModel):
                 yield from recipe_fields(kind)
+        if get_origin(field.annotation) is Literal:
+            yield from get_args(field.annotation)
 
 
 def routes() -> set[str]:
@@ -205,7 +208,7 @@ def test_every_command_and_flag_is_described() -> None:
 
 def test_every_recipe_field_is_described() -> None:
     fields = set(recipe_fields())
-    assert {"start_from", "held_out", "d_model", "smoothing"} <= fields
+    assert {"start_from", "held_out", "d_model", "smoothing", "swiglu"} <= fields
     assert missing(fields, ROOT / "docs" / "train.md") == []
 
 
