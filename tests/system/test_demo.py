@@ -30,7 +30,7 @@ def percentages(line: str) -> list[float]:
 
 def without_numbers(line: str) -> str:
     """The wording: which head attends to which words, and how often, may differ between CPUs."""
-    return re.sub(r"attends to .*\)|[\d.]+%|(?<=layer )\d+|(?<=head )\d+", "…", line)
+    return re.sub(r"\((?:en|de)coder layer .*\)|[\d.]+%", "…", line)
 
 
 def differences(shown: list[str], printed: list[str]) -> list[tuple[str, str]]:
