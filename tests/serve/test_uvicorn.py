@@ -43,39 +43,39 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("ours", "theirs", "methods", "attributes"), CASES)
+@pytest.mark.parametrize(("subclass", "base", "methods", "attributes"), CASES)
 def test_uvicorn_has_the_methods_and_attributes_that_we_use(
-    ours: type, theirs: type, methods: dict[str, list[str]], attributes: set[str]
+    subclass: type, base: type, methods: dict[str, list[str]], attributes: set[str]
 ) -> None:
     release = f"uvicorn {version('uvicorn')}"
     for name, parameters in methods.items():
-        method = vars(theirs).get(name)
-        assert method is not None, f"{release}: {theirs.__name__}.{name} is gone; see regard/serve/http"
-        found = list(inspect.signature(method).parameters)[1:]
-        assert found == parameters, f"{release}: {theirs.__name__}.{name} takes {found}, not {parameters}"
-    missing = attributes - set(vars(create(theirs)))
-    assert not missing, f"{release}: {theirs.__name__} has no {sorted(missing)}; see regard/serve/http"
+        method = vars(base).get(name)
+        assert method is not None, f"{release}: {base.__name__}.{name} is gone; see regard/serve/http"
+        actual = list(inspect.signature(method).parameters)[1:]
+        assert actual == parameters, f"{release}: {base.__name__}.{name} takes {actual}, not {parameters}"
+    missing = attributes - set(vars(create(base)))
+    assert not missing, f"{release}: {base.__name__} has no {sorted(missing)}; see regard/serve/http"
 
 
-@pytest.mark.parametrize(("ours", "theirs", "methods", "attributes"), CASES)
+@pytest.mark.parametrize(("subclass", "base", "methods", "attributes"), CASES)
 def test_lists_name_exactly_what_our_classes_use(
-    ours: type, theirs: type, methods: dict[str, list[str]], attributes: set[str]
+    subclass: type, base: type, methods: dict[str, list[str]], attributes: set[str]
 ) -> None:
-    own = {name for name, value in vars(ours).items() if callable(value)}
-    assert own & set(dir(theirs)) - set(dir(object)) == set(methods) - {"__init__"}
-    [class_] = [node for node in ast.parse(inspect.getsource(ours)).body if isinstance(node, ast.ClassDef)]
+    own = {name for name, value in vars(subclass).items() if callable(value)}
+    assert own & set(dir(base)) - set(dir(object)) == set(methods) - {"__init__"}
+    [class_] = [node for node in ast.parse(inspect.getsource(subclass)).body if isinstance(node, ast.ClassDef)]
     used = {
         node.attr
         for node in ast.walk(class_)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
     }
-    assert used & set(vars(create(theirs))) == attributes
+    assert used & set(vars(create(base))) == attributes
     assert not {name for name in attributes | set(methods) - {"__init__"} if name.startswith("_")}
 
 
-def create(theirs: type) -> Any:
+def create(base: type) -> Any:
     config = uvicorn.Config(lambda: None, ws="none", log_config=None)
-    if theirs is uvicorn.Server:
+    if base is uvicorn.Server:
         return uvicorn.Server(config)
     loop = asyncio.new_event_loop()
     try:

@@ -35,6 +35,7 @@ _STREAM_PARAMETER = {
     "description": "Return server-sent events, one per sentence.",
     "schema": {"type": "boolean", "default": False},
 }
+_TRANSLATED = "The translations, in the order of the texts."
 _EVENT_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
@@ -45,7 +46,7 @@ def translate_router(service: Service) -> tuple[APIRouter, ASGIApp]:
     @router.post(
         "/v1/translate",
         summary="Translate one or more texts",
-        responses={200: {"model": TranslateReply, "content": _EVENT_STREAM}, **ERRORS},
+        responses={200: {"model": TranslateReply, "content": _EVENT_STREAM, "description": _TRANSLATED}, **ERRORS},
         openapi_extra={**_request_body(TranslateRequest), "parameters": [_STREAM_PARAMETER]},
     )
     async def translate(request: Request) -> Response:
@@ -112,7 +113,7 @@ def inside_router(service: Service, look_service: LookService, training_status: 
     @router.get(
         "/v1/heads",
         summary="Statistics of every attention head on the run's validation text",
-        responses={200: {"description": "Format regard-heads/1."}, **ERRORS},
+        responses={200: {"description": "Format regard-heads/1: what each head attends to."}, **ERRORS},
     )
     async def heads(model: str | None = model_name) -> Response:
         served_model = service.get_model(model)
@@ -122,7 +123,7 @@ def inside_router(service: Service, look_service: LookService, training_status: 
     @router.get(
         "/v1/training",
         summary="Training progress and history of a model",
-        responses={200: {"description": "Format regard-run/1."}, **ERRORS},
+        responses={200: {"description": "Format regard-run/1: recipe, progress, losses and scores."}, **ERRORS},
     )
     async def training(model: str | None = model_name) -> Response:
         return JsonResponse(await training_status.read(service.get_model(model)))

@@ -106,7 +106,7 @@ class ModelReply(BaseModel):
     n_decoder_layers: int | None = None
     n_heads: int | None = None
     training: bool = Field(description="Whether the run directory is available, for /v1/training.")
-    ready: bool = Field(description="Whether the model translates now; false while it trains.")
+    ready: bool = Field(description="Whether the model can translate; false while it is still training.")
 
 
 class ModelsReply(BaseModel):
@@ -138,7 +138,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     415: {"model": ErrorReply, "description": "Content-Type is not application/json."},
     422: {"model": ErrorReply, "description": "Invalid JSON, or it does not match the schema."},
     429: {"model": ErrorReply, "description": "The queue is full; see Retry-After."},
-    503: {"model": ErrorReply, "description": "The service is stopping, the engine has failed, or the model trains."},
+    503: {
+        "model": ErrorReply,
+        "description": "The service is stopping, the engine has failed, or the model is still training.",
+    },
     504: {"model": ErrorReply, "description": "The deadline was exceeded."},
 }
 

@@ -25,13 +25,16 @@ _BUCKET_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 def monitoring_router(service: Service, metrics: Metrics, app: FastAPI) -> APIRouter:
     """/livez is the only route here that never requires an API key."""
     router = APIRouter(tags=["monitoring"])
-    unavailable: dict[int | str, dict[str, Any]] = {503: {"model": Status, "description": "No; see status."}}
+    answers: dict[int | str, dict[str, Any]] = {
+        200: {"description": "Yes."},
+        503: {"model": Status, "description": "No."},
+    }
 
-    @router.get("/livez", summary="Is the engine working?", response_model=Status, responses=unavailable)
+    @router.get("/livez", summary="Is the engine working?", response_model=Status, responses=answers)
     async def livez() -> Response:
         return JsonResponse({"status": "ok"}) if service.live else JsonResponse({"status": "failed"}, 503)
 
-    @router.get("/readyz", summary="Are new requests accepted?", response_model=Status, responses=unavailable)
+    @router.get("/readyz", summary="Are new requests accepted?", response_model=Status, responses=answers)
     async def readyz() -> Response:
         if service.ready:
             return JsonResponse({"status": "ok"})

@@ -44,7 +44,7 @@ _ERRORS: dict[int | str, _Json] = {
         408: "The request was sent too slowly",
         413: "The request is too large",
         429: "The queue is full; see Retry-After",
-        503: "The service is stopping, the engine has failed, or the model trains",
+        503: "The service is stopping, the engine has failed, or the model is still training",
         504: "The deadline was exceeded",
     }.items()
 }
@@ -92,7 +92,7 @@ LANGUAGES_RESPONSES: dict[int | str, _Json] = {
 _NAMED_LANGUAGE = _object({"code": _LANGUAGE, "name": _TEXT}, "code", "name")
 SETTINGS_RESPONSES: dict[int | str, _Json] = {
     200: _response(
-        "Settings",
+        "Limits, languages and features of this service",
         _object(
             {
                 "apiKeys": {"type": "boolean"},
