@@ -1,4 +1,4 @@
-"""Every entry of MODELS, at sizes that a test can train. A new architecture adds a line to SIZES."""
+"""Every architecture in MODELS, in sizes that a test can train. A new architecture adds an entry to CONFIGS."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +13,8 @@ from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 VOCAB, PAD_ID = 19, 0
 _TRANSFORMER = {"n_encoder_layers": 2, "n_decoder_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0}
 
-# architecture → the configurations that stand for it
-SIZES: dict[str, list[dict[str, Any]]] = {
+# architecture → configs to test
+CONFIGS: dict[str, list[dict[str, Any]]] = {
     "transformer": [
         _TRANSFORMER,
         _TRANSFORMER | {"norm": "pre", "activation": "swiglu", "tie": "none"},
@@ -25,16 +25,16 @@ ModelMaker = Callable[..., nn.Module]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `entry` runs once for each configuration of each architecture."""
+    """A test with the fixture `entry` runs once per config of each architecture."""
     if "entry" in metafunc.fixturenames:
-        entries = [(name, size) for name in MODELS for size in SIZES.get(name, [])]
-        ids = [f"{name}-{number}" for name in MODELS for number in range(len(SIZES.get(name, [])))]
+        entries = [(name, config) for name in MODELS for config in CONFIGS.get(name, [])]
+        ids = [f"{name}-{number}" for name in MODELS for number in range(len(CONFIGS.get(name, [])))]
         metafunc.parametrize("entry", entries, ids=ids)
 
 
 @pytest.fixture
 def make_model(entry: tuple[str, dict[str, Any]]) -> ModelMaker:
-    """Builds the model of the entry, with some seed and changes to its configuration."""
+    """Builds the model of the entry, with a seed and changes to its config."""
     model_type, config_type = MODELS[entry[0]]
 
     def make(seed: int = 1, n_symbols: int = VOCAB, **changes: Any) -> nn.Module:
@@ -46,7 +46,7 @@ def make_model(entry: tuple[str, dict[str, Any]]) -> ModelMaker:
 
 @pytest.fixture(scope="session")
 def tokenizers() -> TokenizerPair:
-    """A vocabulary of a few hundred pieces."""
+    """A vocabulary of 300 sub-words."""
     lines = ["the animal did not cross the street", "das Tier ging nicht über die Straße", "it was too tired"]
     tokenizer = Tokenizer(train_tokenizer(lines * 5, size=300))
     return TokenizerPair(tokenizer, tokenizer)

@@ -1,4 +1,4 @@
-"""What training, decoding and saving rely on, for every architecture in MODELS."""
+"""What training, decoding and saving need of every architecture in MODELS."""
 
 from collections.abc import Callable
 from math import log
@@ -16,7 +16,7 @@ from regard.nn import Trace
 from regard.text import TokenizerPair
 from regard.training.objectives import cross_entropy
 
-from .conftest import PAD_ID, SIZES, VOCAB
+from .conftest import CONFIGS, PAD_ID, VOCAB
 
 Maker = Callable[..., nn.Module]
 CLOSE = {"atol": 2e-5, "rtol": 1e-4}
@@ -32,16 +32,16 @@ def make_batch(lengths: tuple[tuple[int, int], ...] = ((6, 5), (3, 7), (8, 2), (
     return collate([(ids(s), ids(t)) for s, t in lengths], pad_id=PAD_ID, bos_id=2, eos_id=3)
 
 
-def real_rows(batch: Batch) -> list[tuple[Tensor, Tensor]]:
-    """Each pair by itself, without padding."""
+def unpadded_pairs(batch: Batch) -> list[tuple[Tensor, Tensor]]:
+    """Each pair without padding."""
     return [
         (src[src != PAD_ID][None], tgt[tgt != PAD_ID][None]) for src, tgt in zip(batch.src, batch.tgt_in, strict=True)
     ]
 
 
-def test_every_architecture_is_under_contract() -> None:
-    assert SIZES.keys() == MODELS.keys()
-    assert all(SIZES.values())
+def test_every_architecture_has_configs_to_test() -> None:
+    assert CONFIGS.keys() == MODELS.keys()
+    assert all(CONFIGS.values())
 
 
 def test_forward_equals_joined_steps(make_model: Maker) -> None:
@@ -52,8 +52,8 @@ def test_forward_equals_joined_steps(make_model: Maker) -> None:
         log_p, state = model.step(batch.tgt_in[:, t], state)
         assert log_p.shape == (len(batch.src), VOCAB)
         steps.append(log_p)
-    real = batch.tgt_in != PAD_ID
-    torch.testing.assert_close(torch.stack(steps, 1)[real], logits.log_softmax(-1)[real], **CLOSE)
+    is_token = batch.tgt_in != PAD_ID
+    torch.testing.assert_close(torch.stack(steps, 1)[is_token], logits.log_softmax(-1)[is_token], **CLOSE)
 
 
 def test_forward_is_features_times_the_output_weight(make_model: Maker) -> None:
@@ -65,53 +65,53 @@ def test_forward_is_features_times_the_output_weight(make_model: Maker) -> None:
 def test_alone_equals_in_a_batch(make_model: Maker) -> None:
     model, batch = make_model().eval(), make_batch()
     together = model(batch.src, batch.tgt_in)
-    for row, (src, tgt) in enumerate(real_rows(batch)):
+    for row, (src, tgt) in enumerate(unpadded_pairs(batch)):
         torch.testing.assert_close(together[row : row + 1, : tgt.shape[1]], model(src, tgt), **CLOSE)
 
 
-def test_the_future_can_not_be_seen(make_model: Maker) -> None:
+def test_future_tokens_cannot_be_seen(make_model: Maker) -> None:
     model, batch = make_model().eval(), make_batch(((4, 6), (5, 6)))
-    other = batch.tgt_in.clone()
-    other[:, 4:] = 5 + (other[:, 4:] - 4) % (VOCAB - 5)
-    before, after = model(batch.src, batch.tgt_in), model(batch.src, other)
+    changed = batch.tgt_in.clone()
+    changed[:, 4:] = 5 + (changed[:, 4:] - 4) % (VOCAB - 5)
+    before, after = model(batch.src, batch.tgt_in), model(batch.src, changed)
     assert torch.equal(before[:, :4], after[:, :4])
     assert not torch.equal(before[:, 4:], after[:, 4:])
 
 
-def test_a_selected_state_goes_on_as_its_rows_would(make_model: Maker) -> None:
+def test_a_selected_state_continues_like_its_rows(make_model: Maker) -> None:
     model, batch, rows = make_model().eval(), make_batch(), torch.tensor([2, 0, 0, 3, 1])
     _, state = model.step(batch.tgt_in[:, 0], model.start(model.encode(batch.src)))
-    _, alone = model.step(batch.tgt_in[rows, 0], model.start(model.encode(batch.src).select(rows)))
-    found, _ = model.step(batch.tgt_in[rows, 1], state.select(rows))
-    expected, _ = model.step(batch.tgt_in[rows, 1], alone)
-    torch.testing.assert_close(found, expected, **CLOSE)
+    _, expected_state = model.step(batch.tgt_in[rows, 0], model.start(model.encode(batch.src).select(rows)))
+    log_probs, _ = model.step(batch.tgt_in[rows, 1], state.select(rows))
+    expected, _ = model.step(batch.tgt_in[rows, 1], expected_state)
+    torch.testing.assert_close(log_probs, expected, **CLOSE)
 
 
-def test_looking_inside_changes_no_output_and_finds_something(make_model: Maker) -> None:
+def test_tracing_changes_no_output_and_records_something(make_model: Maker) -> None:
     model, batch, trace = make_model().eval(), make_batch(), Trace()
     torch.testing.assert_close(model(batch.src, batch.tgt_in, trace=trace), model(batch.src, batch.tgt_in), **CLOSE)
     assert {"logits"} < set(trace)
 
 
-def test_the_same_seed_gives_the_same_weights_twice_and_another_one_others(make_model: Maker) -> None:
-    once, again, other = (named_weights(make_model(seed)) for seed in (1, 1, 2))
-    assert once.keys() == again.keys() == other.keys()
-    assert all(torch.equal(once[name], again[name]) for name in once)
-    assert not all(torch.equal(once[name], other[name]) for name in once)
+def test_weights_depend_on_the_seed_only(make_model: Maker) -> None:
+    first, again, other_seed = (named_weights(make_model(seed)) for seed in (1, 1, 2))
+    assert first.keys() == again.keys() == other_seed.keys()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not all(torch.equal(first[name], other_seed[name]) for name in first)
 
 
 def train(model: nn.Module, batch: Batch, steps: int) -> float:
-    """Adam on one batch; the last loss of a symbol."""
-    objective, optimiser = cross_entropy(0.1), torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
+    """Trains on one batch with Adam; returns the last loss per token."""
+    objective, optimizer = cross_entropy(0.1), torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
     for _ in range(steps):
-        optimiser.zero_grad()
-        outcome = objective(model, batch)
-        (outcome.loss / outcome.n_tokens).backward()
-        optimiser.step()
-    return outcome.loss.item() / outcome.n_tokens
+        optimizer.zero_grad()
+        loss_sums = objective(model, batch)
+        (loss_sums.loss / loss_sums.n_tokens).backward()
+        optimizer.step()
+    return loss_sums.loss.item() / loss_sums.n_tokens
 
 
-def test_the_same_seed_gives_the_same_training_twice(make_model: Maker) -> None:
+def test_training_is_deterministic_for_a_seed(make_model: Maker) -> None:
     trained = []
     for _ in range(2):
         model = make_model(seed=5, dropout=0.2).train()
@@ -120,24 +120,24 @@ def test_the_same_seed_gives_the_same_training_twice(make_model: Maker) -> None:
     assert all(torch.equal(trained[0][name], trained[1][name]) for name in trained[0])
 
 
-def test_one_batch_can_be_overfitted_to_the_floor_of_label_smoothing(make_model: Maker) -> None:
+def test_one_batch_can_be_overfitted_to_the_minimum_of_the_smoothed_loss(make_model: Maker) -> None:
     model, batch = make_model().train(), make_batch()
     loss = train(model, batch, steps=200)
-    right, wrong = 0.9 + 0.1 / VOCAB, 0.1 / VOCAB
-    floor = -right * log(right) - (VOCAB - 1) * wrong * log(wrong)  # entropy of the smoothed answer
-    assert floor - 1e-4 < loss < floor + 0.02
-    outcome = cross_entropy()(model.eval(), batch)
-    assert int(outcome.n_correct) == batch.n_tokens
+    p_correct, p_other = 0.9 + 0.1 / VOCAB, 0.1 / VOCAB
+    minimum = -p_correct * log(p_correct) - (VOCAB - 1) * p_other * log(p_other)  # entropy of the smoothed target
+    assert minimum - 1e-4 < loss < minimum + 0.02
+    loss_sums = cross_entropy()(model.eval(), batch)
+    assert int(loss_sums.n_correct) == batch.n_tokens
 
 
-def test_every_parameter_learns(make_model: Maker) -> None:
+def test_every_parameter_gets_a_gradient(make_model: Maker) -> None:
     model, batch = make_model().train(), make_batch()
     cross_entropy(0.1)(model, batch).loss.backward()
-    idle = [name for name, p in model.named_parameters() if p.grad is None or not bool(p.grad.any())]
-    assert idle == []
+    without_gradient = [name for name, p in model.named_parameters() if p.grad is None or not bool(p.grad.any())]
+    assert without_gradient == []
 
 
-def test_reload_gives_equal_logits(
+def test_a_reloaded_model_gives_equal_logits(
     make_model: Maker, entry: tuple[str, dict[str, Any]], tokenizers: TokenizerPair, tmp_path: Path
 ) -> None:
     model = make_model(n_symbols=tokenizers.source.size).eval()
@@ -160,14 +160,14 @@ def test_reload_gives_equal_logits(
     assert torch.equal(loaded.model(batch.src, batch.tgt_in), model(batch.src, batch.tgt_in))
 
 
-def test_weights_move_between_two_models_of_one_form(make_model: Maker) -> None:
-    one, other, batch = make_model(1).eval(), make_model(2).eval(), make_batch()
-    load_weights(other, named_weights(one))
-    assert torch.equal(one(batch.src, batch.tgt_in), other(batch.src, batch.tgt_in))
+def test_weights_can_be_copied_to_a_model_of_the_same_config(make_model: Maker) -> None:
+    model, copy, batch = make_model(1).eval(), make_model(2).eval(), make_batch()
+    load_weights(copy, named_weights(model))
+    assert torch.equal(model(batch.src, batch.tgt_in), copy(batch.src, batch.tgt_in))
 
 
 @pytest.mark.parametrize("n_src", [1, 40])
-def test_any_length_of_source_goes_with_any_length_of_target(make_model: Maker, n_src: int) -> None:
+def test_source_and_target_may_have_any_lengths(make_model: Maker, n_src: int) -> None:
     model = make_model().eval()
     out = model(torch.full((1, n_src), 5), torch.full((1, 41 - n_src), 6))
     assert out.shape == (1, 41 - n_src, VOCAB)

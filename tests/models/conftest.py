@@ -1,4 +1,4 @@
-"""Small Transformers whose every weight counts, and batches of ids with padding."""
+"""Small Transformers with random weights, and batches of ids with padding."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ ModelMaker = Callable[..., Transformer]
 
 @pytest.fixture
 def make_model() -> ModelMaker:
-    """Builds a model in eval mode; biases and norms are random too, so that a test sees them."""
+    """Builds a model in eval mode. Biases and norms are random too, so that they matter in tests."""
 
     def make(seed: int = 1, **changes: Any) -> Transformer:
         torch.manual_seed(seed)
@@ -31,18 +31,18 @@ def make_model() -> ModelMaker:
 
 @pytest.fixture
 def src() -> Tensor:
-    """(3, 7): 7, 4 and 6 real symbols."""
+    """(3, 7): 7, 4 and 6 tokens, then padding."""
     return padded(7, [7, 4, 6], seed=1)
 
 
 @pytest.fixture
 def tgt() -> Tensor:
-    """(3, 6): 6, 3 and 5 real symbols."""
+    """(3, 6): 6, 3 and 5 tokens, then padding."""
     return padded(6, [6, 3, 5], seed=2)
 
 
 def padded(width: int, lengths: list[int], seed: int) -> Tensor:
-    """(B, width) random ids, and padding behind them."""
+    """(B, width): random ids, then padding."""
     ids = torch.randint(1, VOCAB, (len(lengths), width), generator=torch.Generator().manual_seed(seed))
     for row, length in enumerate(lengths):
         ids[row, length:] = PAD_ID

@@ -1,4 +1,4 @@
-"""Looking inside changes nothing, and everything between the ids and the logits can be looked at."""
+"""Tracing changes no result and records every intermediate tensor from ids to logits."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -31,7 +31,7 @@ def expected_names(model: Transformer, padded: bool) -> set[str]:
 
 
 @pytest.mark.parametrize("padded", [True, False])
-def test_every_named_intermediate_is_there(make_model: Maker, src: Tensor, tgt: Tensor, padded: bool) -> None:
+def test_every_intermediate_tensor_is_recorded(make_model: Maker, src: Tensor, tgt: Tensor, padded: bool) -> None:
     model, trace = make_model(), Trace()
     model(src if padded else src.clamp(min=1), tgt, trace=trace)
     assert set(trace) == expected_names(model, padded)
@@ -39,7 +39,7 @@ def test_every_named_intermediate_is_there(make_model: Maker, src: Tensor, tgt: 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_looking_has_no_effect_on_the_result(make_model: Maker, src: Tensor, tgt: Tensor, kind: str, norm: str) -> None:
+def test_tracing_does_not_change_the_output(make_model: Maker, src: Tensor, tgt: Tensor, kind: str, norm: str) -> None:
     model, trace = make_model(attention=kind, norm=norm), Trace()
     plain = model(src, tgt)
     traced = model(src, tgt, trace=trace)
@@ -48,7 +48,7 @@ def test_looking_has_no_effect_on_the_result(make_model: Maker, src: Tensor, tgt
     assert torch.equal(model(src, tgt), plain)
 
 
-def test_looking_draws_no_random_numbers(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
+def test_tracing_draws_no_random_numbers(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
     model, outputs = make_model(dropout=0.3).train(), []
     for trace in (None, Trace()):
         torch.manual_seed(7)
@@ -62,50 +62,58 @@ def test_heads_can_be_recomputed_from_the_traced_q_k_and_v(
 ) -> None:
     model, trace = make_model(attention=kind), Trace()
     model(src, tgt, trace=trace)
-    places = [f"encoder.{i}.self" for i in range(2)] + [f"decoder.{i}.{u}" for i in range(3) for u in ("self", "cross")]
-    for place in places:
-        seen = trace.at(place)
-        scores = seen["q"] @ seen["k"].transpose(-1, -2) * (0.5 if kind == "scaled_dot_product" else 1)  # √d_k = 2
-        weights = scores.masked_fill(~seen["visible"], float("-inf")).softmax(-1)
-        torch.testing.assert_close(seen["weights"], weights, atol=1e-6, rtol=0)
-        torch.testing.assert_close(seen["heads"], weights @ seen["v"], atol=1e-6, rtol=0)
+    modules = [f"encoder.{i}.self" for i in range(2)] + [
+        f"decoder.{i}.{u}" for i in range(3) for u in ("self", "cross")
+    ]
+    for module in modules:
+        view = trace.at(module)
+        scores = view["q"] @ view["k"].transpose(-1, -2) * (0.5 if kind == "scaled_dot_product" else 1)  # √d_k = 2
+        weights = scores.masked_fill(~view["visible"], float("-inf")).softmax(-1)
+        torch.testing.assert_close(view["weights"], weights, atol=1e-6, rtol=0)
+        torch.testing.assert_close(view["heads"], weights @ view["v"], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_layer_can_be_followed_from_sum_to_sum(make_model: Maker, src: Tensor, tgt: Tensor, norm: str) -> None:
+def test_the_output_of_each_sub_layer_is_the_input_of_the_next(
+    make_model: Maker, src: Tensor, tgt: Tensor, norm: str
+) -> None:
     model, trace = make_model(norm=norm), Trace()
     model(src, tgt, trace=trace)
     torch.testing.assert_close(trace["source.sum"], trace["source.embedding"] + trace["source.position"])
     assert torch.equal(trace["target.sum"], trace["decoder.0.self.before"])
     assert torch.equal(trace["source.sum"], trace["encoder.0.self.before"])
     chain = [
-        (f"decoder.{i}.{place}", i, n) for i in range(3) for n, place in enumerate(("self", "cross", "feed_forward"))
+        (f"decoder.{i}.{sublayer}", i, n)
+        for i in range(3)
+        for n, sublayer in enumerate(("self", "cross", "feed_forward"))
     ]
-    for (place, i, n), (following, _, _) in pairwise(chain):
-        assert torch.equal(trace[f"{place}.after"], trace[f"{following}.before"])
-        total = trace[f"{place}.before"] + trace[f"{place}.added"]
+    for (sublayer, i, n), (following, _, _) in pairwise(chain):
+        assert torch.equal(trace[f"{sublayer}.after"], trace[f"{following}.before"])
+        total = trace[f"{sublayer}.before"] + trace[f"{sublayer}.added"]
         if norm == "post":
             total = model.decoder[i].residuals[n].norm(total)
-        torch.testing.assert_close(trace[f"{place}.after"], total)
+        torch.testing.assert_close(trace[f"{sublayer}.after"], total)
 
 
-def test_weights_sum_to_one_and_padding_and_the_future_get_none(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
+def test_attention_weights_sum_to_one_and_are_zero_for_padding_and_later_positions(
+    make_model: Maker, src: Tensor, tgt: Tensor
+) -> None:
     trace = Trace()
     make_model()(src, tgt, trace=trace)
-    found = {name: value for name, value in trace.items() if name.endswith(".weights")}
-    assert len(found) == 2 + 2 * 3
-    for weights in found.values():
+    all_weights = [value for name, value in trace.items() if name.endswith(".weights")]
+    assert len(all_weights) == 2 + 2 * 3
+    for weights in all_weights:
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-    assert bool((trace["decoder.1.cross.weights"][1, :, :, 4:] == 0).all())  # row 1 has 4 symbols
+    assert bool((trace["decoder.1.cross.weights"][1, :, :, 4:] == 0).all())  # row 1 has 4 tokens
     assert bool((trace["encoder.1.self.weights"][1, :, :, 4:] == 0).all())
     assert bool((trace["decoder.2.self.weights"].triu(1) == 0).all())
 
 
-def test_a_model_that_nobody_looks_into_calls_nothing_of_the_trace(
+def test_without_a_trace_the_model_never_uses_one(
     make_model: Maker, src: Tensor, tgt: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
-        raise AssertionError("nobody was looking")
+        raise AssertionError("a trace was used")
 
     for method in ("__init__", "at", "record"):
         monkeypatch.setattr(Trace, method, fail)

@@ -1,4 +1,4 @@
-"""Section 3 as a whole: what the model may see, what it shares, how large it is."""
+"""The whole model of section 3: masks, positions, decoding state, shared weights, sizes."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def test_padding_never_changes_an_output(make_model: Maker, src: Tensor, tgt: Te
 
 
 @variants
-def test_a_source_can_be_encoded_once_and_read_again(
+def test_an_encoded_source_can_be_decoded_several_times(
     make_model: Maker, src: Tensor, tgt: Tensor, variant: dict
 ) -> None:
     model = make_model(**variant)
@@ -48,34 +48,34 @@ def test_a_source_can_be_encoded_once_and_read_again(
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(VARIANTS) - 1), st.integers(0, 4), st.integers(0, 1000))
-def test_the_future_can_not_be_seen(make_model: Maker, which: int, t: int, seed: int) -> None:
-    model, generator = make_model(**VARIANTS[which]), torch.Generator().manual_seed(seed)
+def test_future_tokens_cannot_be_seen(make_model: Maker, variant: int, t: int, seed: int) -> None:
+    model, generator = make_model(**VARIANTS[variant]), torch.Generator().manual_seed(seed)
     src, tgt = (torch.randint(1, 23, (2, n), generator=generator) for n in (5, 6))
-    other = tgt.clone()
-    other[:, t + 1 :] = torch.randint(1, 23, (2, 5 - t), generator=generator)
-    before, after = model(src, tgt), model(src, other)
+    changed = tgt.clone()
+    changed[:, t + 1 :] = torch.randint(1, 23, (2, 5 - t), generator=generator)
+    before, after = model(src, tgt), model(src, changed)
     assert torch.equal(before[:, : t + 1], after[:, : t + 1])
-    if not torch.equal(tgt[:, t + 1], other[:, t + 1]):
+    if not torch.equal(tgt[:, t + 1], changed[:, t + 1]):
         assert not torch.equal(before[:, t + 1], after[:, t + 1])
 
 
-def test_every_output_depends_on_every_source_symbol_and_on_their_order(make_model: Maker) -> None:
+def test_every_output_depends_on_every_source_token_and_on_their_order(make_model: Maker) -> None:
     model, src, tgt = make_model(), torch.tensor([[3, 8, 5, 9]]), torch.tensor([[1, 2, 3]])
     out = model(src, tgt)
-    for place in range(4):
-        other = src.clone()
-        other[0, place] = 20
-        assert bool(((model(other, tgt) - out).abs().amax(-1) > 1e-4).all())
+    for position in range(4):
+        changed = src.clone()
+        changed[0, position] = 20
+        assert bool(((model(changed, tgt) - out).abs().amax(-1) > 1e-4).all())
     assert not torch.allclose(model(src.flip(1), tgt), out, atol=1e-3)
 
 
-def test_without_positions_order_is_lost(make_model: Maker) -> None:
+def test_without_positions_the_order_of_the_source_does_not_matter(make_model: Maker) -> None:
     model, src, tgt = make_model(), torch.tensor([[3, 8, 5, 9]]), torch.tensor([[1, 2, 3]])
     model.source.positions.table.zero_()
     torch.testing.assert_close(model(src.flip(1), tgt), model(src, tgt), **CLOSE)
 
 
-def test_a_text_longer_than_any_before_still_works(make_model: Maker) -> None:
+def test_a_text_longer_than_the_position_table_works(make_model: Maker) -> None:
     model = make_model(n_encoder_layers=1, n_decoder_layers=1)
     src, tgt = (torch.randint(1, 23, (1, n)) for n in (600, 530))
     out = model(src, tgt)
@@ -83,31 +83,31 @@ def test_a_text_longer_than_any_before_still_works(make_model: Maker) -> None:
     torch.testing.assert_close(make_model(n_encoder_layers=1, n_decoder_layers=1)(src, tgt[:, :9]), out[:, :9], **CLOSE)
 
 
-def test_learned_positions_refuse_a_text_past_their_end(make_model: Maker) -> None:
+def test_a_text_longer_than_the_learned_positions_raises_value_error(make_model: Maker) -> None:
     model = make_model(positions="learned", max_positions=5)
     with pytest.raises(ValueError, match="model learned 5"):
         model(torch.ones(1, 6, dtype=torch.long), torch.ones(1, 2, dtype=torch.long))
 
 
-def test_state_select_reorders_repeats_and_leaves_out_rows(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
+def test_state_select_reorders_repeats_and_drops_rows(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
     model, rows = make_model(), torch.tensor([2, 0, 0, 2])
-    state, moved = model.start(model.encode(src)), model.start(model.encode(src[rows]))
+    state, reordered = model.start(model.encode(src)), model.start(model.encode(src[rows]))
     for t in range(3):
         _, state = model.step(tgt[:, t], state)
-        _, moved = model.step(tgt[rows, t], moved)
-    found, _ = model.step(tgt[rows, 3], state.select(rows))
-    expected, _ = model.step(tgt[rows, 3], moved)
-    torch.testing.assert_close(found, expected, **CLOSE)
+        _, reordered = model.step(tgt[rows, t], reordered)
+    log_probs, _ = model.step(tgt[rows, 3], state.select(rows))
+    expected, _ = model.step(tgt[rows, 3], reordered)
+    torch.testing.assert_close(log_probs, expected, **CLOSE)
 
 
-def test_memory_select_moves_what_the_encoder_made(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
+def test_memory_select_reorders_and_repeats_rows(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
     model, rows = make_model(), torch.tensor([1, 1, 0])
-    found, _ = model.step(tgt[rows, 0], model.start(model.encode(src).select(rows)))
+    log_probs, _ = model.step(tgt[rows, 0], model.start(model.encode(src).select(rows)))
     expected, _ = model.step(tgt[rows, 0], model.start(model.encode(src[rows])))
-    torch.testing.assert_close(found, expected, **CLOSE)
+    torch.testing.assert_close(log_probs, expected, **CLOSE)
 
 
-def test_a_step_changes_no_state_that_was_there_before(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
+def test_a_step_does_not_change_the_given_state(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
     model = make_model()
     _, state = model.step(tgt[:, 0], model.start(model.encode(src)))
     first, _ = model.step(tgt[:, 1], state)
@@ -117,7 +117,7 @@ def test_a_step_changes_no_state_that_was_there_before(make_model: Maker, src: T
 
 
 @pytest.mark.parametrize(("tie", "n_matrices"), [("all", 1), ("target", 2), ("none", 3)])
-def test_tying_shares_as_many_matrices_as_it_says(make_model: Maker, tie: str, n_matrices: int) -> None:
+def test_tie_decides_how_many_embedding_matrices_there_are(make_model: Maker, tie: str, n_matrices: int) -> None:
     model = make_model(tie=tie)
     source, target, output = model.source.embedding.weight, model.target.embedding.weight, model.output_weight
     assert len({id(source), id(target), id(output)}) == n_matrices
@@ -127,7 +127,7 @@ def test_tying_shares_as_many_matrices_as_it_says(make_model: Maker, tie: str, n
     assert model.n_parameters == smallest + (n_matrices - 1) * 23 * 16
 
 
-def test_two_vocabularies_can_not_share_one_matrix() -> None:
+def test_two_vocabularies_cannot_share_one_matrix() -> None:
     config = TransformerConfig(d_model=8, n_heads=2)
     with pytest.raises(ValueError, match="one vocabulary"):
         Transformer(config, 20, 30)
@@ -136,16 +136,14 @@ def test_two_vocabularies_can_not_share_one_matrix() -> None:
 
 
 @pytest.mark.parametrize(("preset", "millions", "paper"), [("base", 63.1, 65), ("big", 214.2, 213)])
-def test_base_and_big_are_as_large_as_ever_and_within_3_percent_of_the_paper(
-    preset: str, millions: float, paper: float
-) -> None:
+def test_sizes_of_base_and_big_are_within_3_percent_of_the_paper(preset: str, millions: float, paper: float) -> None:
     with torch.device("meta"):
         model = Transformer(PRESETS[preset], 37_000, 37_000)
     assert round(model.n_parameters / 1e6, 1) == millions
     assert model.n_parameters / 1e6 == pytest.approx(paper, rel=0.03)  # Table 3
 
 
-def test_base_and_big_have_the_papers_values() -> None:
+def test_base_and_big_have_the_values_of_table_3() -> None:
     base, big = PRESETS["base"], PRESETS["big"]
     assert (base.n_encoder_layers, base.n_decoder_layers, big.n_encoder_layers, big.n_decoder_layers) == (6, 6, 6, 6)
     assert (base.d_model, base.d_ff, base.n_heads, base.d_k, base.dropout) == (512, 2048, 8, 64, 0.1)
@@ -154,20 +152,20 @@ def test_base_and_big_have_the_papers_values() -> None:
     assert (base.activation, base.tie) == ("relu", "all")
 
 
-def test_depths_of_encoder_and_decoder_may_differ_and_no_layers_share_weights(make_model: Maker) -> None:
+def test_encoder_and_decoder_may_differ_in_depth_and_layers_share_no_weights(make_model: Maker) -> None:
     model = make_model(n_encoder_layers=3, n_decoder_layers=1)
     assert (len(model.encoder), len(model.decoder)) == (3, 1)
     first, second = (list(layer.parameters()) for layer in model.encoder[:2])
     assert not {id(p) for p in first} & {id(p) for p in second}
 
 
-def test_only_pre_norm_ends_its_stacks_with_a_norm(make_model: Maker) -> None:
+def test_only_pre_norm_has_final_norms(make_model: Maker) -> None:
     post, pre = make_model(norm="post"), make_model(norm="pre")
     assert pre.n_parameters - post.n_parameters == 2 * 2 * 16
 
 
 @pytest.mark.parametrize(
-    ("given_values", "complaint"),
+    ("values", "message"),
     [
         ({"d_modle": 512}, "d_modle"),
         ({"d_k": 64}, "d_k"),
@@ -178,12 +176,12 @@ def test_only_pre_norm_ends_its_stacks_with_a_norm(make_model: Maker) -> None:
         ({"d_model": 7, "n_heads": 1}, "multiple of 2"),
     ],
 )
-def test_a_configuration_that_can_not_be_is_refused_by_name(given_values: dict, complaint: str) -> None:
-    with pytest.raises(ValidationError, match=complaint):
-        TransformerConfig(**given_values)
+def test_an_invalid_config_raises_an_error_that_names_the_field(values: dict, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        TransformerConfig(**values)
 
 
-def test_dropout_acts_in_training_only_and_follows_the_seed(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
+def test_dropout_applies_only_in_training_and_depends_on_the_seed(make_model: Maker, src: Tensor, tgt: Tensor) -> None:
     model = make_model(dropout=0.3)
     assert torch.equal(model(src, tgt), model(src, tgt))
     model.train()

@@ -1,4 +1,4 @@
-"""Section 3.2: what a score is, who may be seen, and that the heads do not meet before W_O."""
+"""Section 3.2: scores, masks, and heads that are independent until W_O."""
 
 from itertools import product
 from math import sqrt, tanh
@@ -22,12 +22,12 @@ KINDS = ("scaled_dot_product", "dot_product", "additive")
 
 
 def heads(n_keys: int, d_k: int = 8, seed: int = 1) -> Tensor:
-    """(B=2, H=3, n_keys, d_k), the same ones every time."""
+    """(B=2, H=3, n_keys, d_k), always the same values."""
     return torch.randn(2, 3, n_keys, d_k, generator=torch.Generator().manual_seed(seed))
 
 
 def attention(kind: str = "scaled_dot_product", d_model: int = 16, n_heads: int = 4) -> MultiHeadAttention:
-    """Weights and biases all different from 0."""
+    """Attention whose weights and biases are all non-zero."""
     torch.manual_seed(0)
     module = MultiHeadAttention(d_model, n_heads, kind)
     for parameter in module.parameters():
@@ -46,7 +46,7 @@ def test_scaled_scores_are_dot_products_over_the_root_of_d_k() -> None:
 
 
 @pytest.mark.parametrize("d_k", [16, 64, 256])
-def test_without_the_scale_the_variance_of_a_score_is_d_k_and_with_it_one(d_k: int) -> None:
+def test_the_variance_of_a_score_is_d_k_without_the_scale_and_1_with_it(d_k: int) -> None:
     q, k = (torch.randn(1, 1, 500, d_k, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
     assert float(dot_product_scores(q, k).var()) == pytest.approx(d_k, rel=0.1)
     assert float(scaled_dot_product_scores(q, k).var()) == pytest.approx(1, rel=0.1)
@@ -71,7 +71,7 @@ def test_additive_scores_equal_the_naive_loop() -> None:
         assert float(scores[b, h, t, s]) == pytest.approx(naive, abs=1e-5)
 
 
-def test_weights_sum_to_one_and_what_is_masked_gets_exactly_zero() -> None:
+def test_weights_sum_to_one_and_masked_keys_get_exactly_zero() -> None:
     scores = 5 * torch.randn(2, 3, 4, 6)
     visible = torch.rand(2, 1, 4, 6) < 0.5
     visible[..., 0] = True
@@ -87,14 +87,14 @@ def test_weights_without_a_mask_are_the_softmax_of_the_scores() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_multi_head_attention_equals_the_paper_one_head_after_the_other(kind: str) -> None:
+def test_multi_head_attention_equals_the_heads_computed_one_by_one(kind: str) -> None:
     module, x, memory = attention(kind), torch.randn(2, 5, 16), torch.randn(2, 7, 16)
     w_q, w_k, w_v = module.qkv.weight.split(16)
     b_q, b_k, b_v = module.qkv.bias.split(16)
     outputs = []
     for h in range(4):
-        own = slice(4 * h, 4 * h + 4)  # the rows of this head
-        q, k, v = x @ w_q[own].T + b_q[own], memory @ w_k[own].T + b_k[own], memory @ w_v[own].T + b_v[own]
+        head = slice(4 * h, 4 * h + 4)  # rows of this head
+        q, k, v = x @ w_q[head].T + b_q[head], memory @ w_k[head].T + b_k[head], memory @ w_v[head].T + b_v[head]
         if kind == "additive":
             scores = (module.energy[h] * (q[:, :, None] + k[:, None]).tanh()).sum(-1)
         else:
@@ -105,7 +105,7 @@ def test_multi_head_attention_equals_the_paper_one_head_after_the_other(kind: st
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_heads_are_independent_until_they_are_joined(kind: str) -> None:
+def test_heads_are_independent_until_w_o(kind: str) -> None:
     module, x = attention(kind), torch.randn(2, 5, 16)
     module.out.weight.data, module.out.bias.data = torch.eye(16), torch.zeros(16)
     before = module(x)
@@ -117,14 +117,14 @@ def test_heads_are_independent_until_they_are_joined(kind: str) -> None:
     assert not torch.allclose(before[..., 8:12], after[..., 8:12])
 
 
-def test_first_use_encoder_self_attention_sees_every_position() -> None:
+def test_encoder_self_attention_sees_every_position() -> None:
     module, x = attention(), torch.randn(1, 5, 16, requires_grad=True)
     module(x)[0, 0].sum().backward()
     assert x.grad is not None
     assert bool((x.grad[0].abs().sum(-1) > 0).all())
 
 
-def test_second_use_decoder_self_attention_sees_only_itself_and_the_past() -> None:
+def test_decoder_self_attention_sees_no_later_position() -> None:
     module = attention()
     for t in range(5):
         x = torch.randn(1, 5, 16, requires_grad=True)
@@ -133,22 +133,22 @@ def test_second_use_decoder_self_attention_sees_only_itself_and_the_past() -> No
         assert (x.grad[0].abs().sum(-1) > 0).tolist() == [s <= t for s in range(5)]
 
 
-def test_third_use_queries_come_from_the_decoder_and_keys_and_values_from_the_encoder() -> None:
+def test_cross_attention_takes_queries_from_x_and_keys_and_values_from_memory() -> None:
     module, x, memory = attention(), torch.randn(2, 3, 16), torch.randn(2, 6, 16)
     out = module(x, memory)
     assert out.shape == (2, 3, 16)
     torch.testing.assert_close(out, module.attend(module.queries(x), module.keys_values(memory)))
     order = torch.tensor([4, 2, 0, 1, 5, 3])
-    torch.testing.assert_close(module(x, memory[:, order]), out)  # a set of keys has no order
-    assert torch.equal(module(x[:, [2, 0, 1]], memory), out[:, [2, 0, 1]])  # each query for itself
+    torch.testing.assert_close(module(x, memory[:, order]), out)  # the order of the keys does not matter
+    assert torch.equal(module(x[:, [2, 0, 1]], memory), out[:, [2, 0, 1]])  # queries are independent
 
 
-def test_self_attention_is_attention_over_oneself() -> None:
+def test_self_attention_equals_attention_with_itself_as_memory() -> None:
     module, x = attention(), torch.randn(2, 5, 16)
     torch.testing.assert_close(module(x), module(x, x))
 
 
-def test_what_is_masked_has_no_effect_and_gets_no_gradient() -> None:
+def test_masked_keys_have_no_effect_and_no_gradient() -> None:
     module, x, memory = attention(), torch.randn(2, 3, 16), torch.randn(2, 6, 16)
     visible = padding_visible(torch.tensor([[5, 5, 5, 0, 0, 0], [5, 5, 5, 5, 5, 5]]), pad_id=0)
     out = module(x, memory, visible)
@@ -165,7 +165,7 @@ def test_what_is_masked_has_no_effect_and_gets_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cache_that_grows_gives_what_all_positions_at_once_give(kind: str) -> None:
+def test_step_by_step_with_a_cache_equals_all_positions_at_once(kind: str) -> None:
     module, x = attention(kind), torch.randn(2, 6, 16)
     cache, outputs = None, []
     for t in range(6):
@@ -175,7 +175,7 @@ def test_a_cache_that_grows_gives_what_all_positions_at_once_give(kind: str) -> 
     torch.testing.assert_close(torch.cat(outputs, 1), module(x, causal=True))
 
 
-def test_several_queries_behind_a_cache_are_its_last_positions() -> None:
+def test_several_queries_with_a_cache_are_the_last_positions() -> None:
     module, x = attention(), torch.randn(2, 6, 16)
     expected = module(x, causal=True)[:, 4:]
     torch.testing.assert_close(
@@ -183,7 +183,7 @@ def test_several_queries_behind_a_cache_are_its_last_positions() -> None:
     )
 
 
-def test_a_beam_moves_by_selecting_rows_of_the_cache() -> None:
+def test_select_reorders_and_repeats_rows_of_the_cache() -> None:
     kv = KeyValues(torch.randn(3, 2, 4, 8), torch.randn(3, 2, 4, 8))
     moved = kv.select(torch.tensor([2, 0, 0]))
     for new, old in enumerate([2, 0, 0]):
@@ -191,19 +191,19 @@ def test_a_beam_moves_by_selecting_rows_of_the_cache() -> None:
         assert torch.equal(moved.v[new], kv.v[old])
 
 
-def test_causal_mask_is_the_lower_triangle_and_true_may_be_seen() -> None:
+def test_causal_mask_is_true_in_the_lower_triangle() -> None:
     assert causal_visible(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
     assert causal_visible(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
 
 
-def test_padding_mask_is_absent_where_nothing_is_padded() -> None:
+def test_padding_mask_is_none_if_nothing_is_padded() -> None:
     assert padding_visible(torch.tensor([[1, 2], [3, 4]]), pad_id=0) is None
     mask = padding_visible(torch.tensor([[1, 9], [3, 4]]), pad_id=9)
     assert mask is not None
     assert mask.tolist() == [[[[True, False]]], [[[True, True]]]]
 
 
-def test_heads_that_do_not_divide_the_model_and_unknown_kinds_are_refused() -> None:
+def test_indivisible_d_model_and_unknown_kind_raise_value_error() -> None:
     with pytest.raises(ValueError, match=r"d_model \(10\) must be a multiple of n_heads \(3\)"):
         MultiHeadAttention(10, 3)
     with pytest.raises(ValueError, match="additive"):

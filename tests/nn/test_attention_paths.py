@@ -1,4 +1,4 @@
-"""The fast paths give what the paper's own steps give, whatever the length, the mask and the kind."""
+"""The fast paths equal the formula of the paper, for every length, mask and kind of attention."""
 
 import pytest
 import torch
@@ -10,11 +10,11 @@ from regard.nn import MultiHeadAttention, Trace
 from regard.nn.attention import MAX_UNFUSED_KEYS, fast_attention
 
 KINDS = ("scaled_dot_product", "dot_product", "additive")
-BELOW, ABOVE = 7, MAX_UNFUSED_KEYS + 3
+UNFUSED, FUSED = 7, MAX_UNFUSED_KEYS + 3
 
 
 def reference(q: Tensor, k: Tensor, v: Tensor, scale: float, visible: Tensor | None, causal: bool) -> Tensor:
-    """softmax(scale · QKᵀ)V in float64, each query by itself."""
+    """softmax(scale · QKᵀ)V in float64, one query at a time."""
     q, k, v = q.double(), k.double(), v.double()
     n_queries, n_keys = q.shape[-2], k.shape[-2]
     outputs = []
@@ -45,13 +45,13 @@ def test_fast_attention_equals_the_formula(data: st.DataObject) -> None:
         visible = torch.rand(shape, generator=generator) < 0.7
         visible[..., 0] = True
     causal, scale = data.draw(st.booleans()), data.draw(st.sampled_from([0.5, 1.0]))
-    found = fast_attention(q, k, v, scale, visible, causal)
-    assert found.shape == q.shape
-    torch.testing.assert_close(found.double(), reference(q, k, v, scale, visible, causal), atol=1e-5, rtol=1e-4)
+    out = fast_attention(q, k, v, scale, visible, causal)
+    assert out.shape == q.shape
+    torch.testing.assert_close(out.double(), reference(q, k, v, scale, visible, causal), atol=1e-5, rtol=1e-4)
 
 
-def masks(name: str, n_keys: int) -> Tensor | None:
-    """(B, 1, 1, S), the end of row 0 hidden; or none."""
+def make_mask(name: str, n_keys: int) -> Tensor | None:
+    """(B, 1, 1, S) that hides the end of row 0; or no mask."""
     if name == "none":
         return None
     visible = torch.ones(2, 1, 1, n_keys, dtype=torch.bool)
@@ -62,26 +62,28 @@ def masks(name: str, n_keys: int) -> Tensor | None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mask", ["none", "padding"])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("n_keys", [BELOW, ABOVE])
+@pytest.mark.parametrize("n_keys", [UNFUSED, FUSED])
 def test_fast_path_equals_the_traced_path_in_output_and_gradient(
     kind: str, mask: str, causal: bool, n_keys: int
 ) -> None:
     torch.manual_seed(1)
-    module, visible = MultiHeadAttention(8, 2, kind), masks(mask, n_keys)
+    module, visible = MultiHeadAttention(8, 2, kind), make_mask(mask, n_keys)
     x, weight = torch.randn(2, n_keys, 8), torch.randn(2, n_keys, 8)
     results = []
     for trace in (None, Trace()):
         module.zero_grad()
-        entering = x.clone().requires_grad_()
-        out = module(entering, visible=visible, causal=causal, trace=trace)
+        x_copy = x.clone().requires_grad_()
+        out = module(x_copy, visible=visible, causal=causal, trace=trace)
         (out * weight).mean().backward()
-        results.append([out.detach(), entering.grad, *(p.grad for p in module.parameters())])
+        results.append([out.detach(), x_copy.grad, *(p.grad for p in module.parameters())])
     for fast, slow in zip(*results, strict=True):
         torch.testing.assert_close(fast, slow, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("n_keys", "fused"), [(MAX_UNFUSED_KEYS, False), (MAX_UNFUSED_KEYS + 1, True)])
-def test_the_fused_kernel_serves_long_texts_only(n_keys: int, fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fused_kernel_is_used_for_long_texts_only(
+    n_keys: int, fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = []
     real = torch.nn.functional.scaled_dot_product_attention
     monkeypatch.setattr(
@@ -93,7 +95,7 @@ def test_the_fused_kernel_serves_long_texts_only(n_keys: int, fused: bool, monke
     assert bool(calls) == fused
 
 
-@pytest.mark.parametrize("n_keys", [BELOW, ABOVE])
-def test_large_scores_overflow_on_no_path(n_keys: int) -> None:
+@pytest.mark.parametrize("n_keys", [UNFUSED, FUSED])
+def test_large_scores_do_not_overflow(n_keys: int) -> None:
     q, k, v = (1e4 * torch.randn(1, 1, n_keys, 8) for _ in range(3))
     assert bool(fast_attention(q, k, v, 1.0, None, True).isfinite().all())

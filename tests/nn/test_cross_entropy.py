@@ -1,4 +1,4 @@
-"""Section 5.4: the chunked loss is the definition of label smoothing, and so is its gradient."""
+"""Section 5.4: the chunked loss and its gradient equal the definition of label smoothing."""
 
 from math import exp, log
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.nn import cross_entropy, linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
 
-CHUNKS = (1, 16 * 13 * 8, 17 * 13 * 8, 2**24)  # bytes: for a vocabulary of 13 in float64, 16, 16, 17 and all rows
+CHUNKS = (1, 16 * 13 * 8, 17 * 13 * 8, 2**24)  # bytes; with a vocabulary of 13 in float64: 16, 16, 17 and all rows
 
 
 def tensors(n: int = 50, d: int = 6, v: int = 13, seed: int = 1) -> tuple[Tensor, Tensor, Tensor]:
@@ -21,12 +21,12 @@ def tensors(n: int = 50, d: int = 6, v: int = 13, seed: int = 1) -> tuple[Tensor
 
 
 def plain_loss(logits: list[list[float]], targets: list[int], smoothing: float) -> float:
-    """Cross-entropy against 1 − ε on the right symbol plus ε / V everywhere, in plain Python."""
+    """Cross-entropy with 1 − ε on the correct token plus ε / V on every token, in plain Python."""
     total = 0.0
-    for row, right in zip(logits, targets, strict=True):
+    for row, correct in zip(logits, targets, strict=True):
         norm = log(sum(exp(z) for z in row))
-        for symbol, z in enumerate(row):
-            truth = smoothing / len(row) + (1 - smoothing if symbol == right else 0)
+        for token, z in enumerate(row):
+            truth = smoothing / len(row) + (1 - smoothing if token == correct else 0)
             total -= truth * (z - norm)
     return total
 
@@ -38,8 +38,8 @@ def test_label_smoothing_equals_its_definition(smoothing: float) -> None:
     expected = plain_loss(logits.tolist(), targets.tolist(), smoothing)
     assert smoothed_cross_entropy(logits, targets, smoothing).item() == pytest.approx(expected)
     assert linear_cross_entropy(hidden, weight, targets, smoothing).loss.item() == pytest.approx(expected)
-    torchs = torch.nn.functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-    assert torchs.item() == pytest.approx(expected)
+    torch_loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+    assert torch_loss.item() == pytest.approx(expected)
 
 
 @settings(max_examples=40, deadline=None)
@@ -52,12 +52,13 @@ def test_chunks_of_any_size_give_the_gradient_of_the_definition(n: int, eps: flo
         patch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
         scores = linear_cross_entropy(hidden, weight, targets, eps)
     torch.testing.assert_close(scores.loss, loss.detach())
-    found = torch.autograd.grad(0.3 * scores.loss, (hidden, weight))
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.autograd.grad(0.3 * scores.loss, (hidden, weight)), expected)
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
-def test_nll_has_no_smoothing_and_n_right_counts_the_likeliest(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nll_has_no_smoothing_and_n_correct_counts_most_likely_targets(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
     hidden, weight, targets = tensors(300)
     logits = (hidden @ weight.t()).detach()
@@ -83,49 +84,47 @@ def test_extreme_logits_do_not_overflow() -> None:
     assert bool(weight.grad.isfinite().all())
 
 
-def test_a_sure_and_right_model_has_a_loss_of_zero_without_smoothing() -> None:
+def test_a_certain_and_correct_prediction_has_zero_loss_without_smoothing() -> None:
     scores = linear_cross_entropy(torch.eye(4) * 200, torch.eye(4), torch.arange(4))
     assert scores.loss.item() == 0
     assert int(scores.n_correct) == 4
 
 
-def test_the_logits_of_a_batch_never_exist_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logits_are_computed_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", 20 * 13 * 8)
-    largest = []
+    chunk_lengths = []
     real = torch.softmax
 
     def softmax(logits: Tensor, *args: object, **kwargs: object) -> Tensor:
-        largest.append(len(logits))
+        chunk_lengths.append(len(logits))
         return real(logits, *args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(torch, "softmax", softmax)
     hidden, weight, targets = tensors(50)
     linear_cross_entropy(hidden, weight, targets, 0.1)
-    assert largest == [20, 20, 10]
+    assert chunk_lengths == [20, 20, 10]
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_no_gradient_is_computed_where_none_is_asked_for(
-    mode: type[torch.no_grad], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_gradient_is_computed_without_grad_mode(mode: type[torch.no_grad], monkeypatch: pytest.MonkeyPatch) -> None:
     hidden, weight, targets = tensors()
     expected = linear_cross_entropy(hidden, weight, targets, 0.1).loss.detach()
-    made = []
+    allocated = []
     real = torch.zeros_like
-    monkeypatch.setattr(torch, "zeros_like", lambda like: made.append(like.shape) or real(like))
+    monkeypatch.setattr(torch, "zeros_like", lambda like: allocated.append(like.shape) or real(like))
     with mode():
         scores = linear_cross_entropy(hidden, weight, targets, 0.1)
     torch.testing.assert_close(scores.loss, expected)
     assert not scores.loss.requires_grad
-    assert made == []
+    assert allocated == []
 
 
 def plain_r_drop(a: Tensor, b: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> Tensor:
-    one, two = a @ weight.t(), b @ weight.t()
-    p, q = one.softmax(-1), two.softmax(-1)
-    apart = ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
-    losses = [smoothed_cross_entropy(logits, targets, smoothing) for logits in (one, two)]
-    return (losses[0] + losses[1] + agreement * apart) / 2
+    logits_a, logits_b = a @ weight.t(), b @ weight.t()
+    p, q = logits_a.softmax(-1), logits_b.softmax(-1)
+    divergence = ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
+    losses = [smoothed_cross_entropy(logits, targets, smoothing) for logits in (logits_a, logits_b)]
+    return (losses[0] + losses[1] + agreement * divergence) / 2
 
 
 @pytest.mark.parametrize("agreement", [0.0, 0.7, 5.0])
@@ -136,48 +135,48 @@ def test_r_drop_equals_its_definition_in_value_and_gradient(
     monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
     (a, weight, targets), (b, _, _) = tensors(seed=1), tensors(seed=2)
     expected = plain_r_drop(a, b, weight, targets, 0.1, agreement)
-    found = linear_r_drop(torch.stack([a, b]), weight, targets, 0.1, agreement).loss
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(
-        torch.autograd.grad(found, (a, b, weight)), torch.autograd.grad(expected, (a, b, weight))
-    )
+    loss = linear_r_drop(torch.stack([a, b]), weight, targets, 0.1, agreement).loss
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(torch.autograd.grad(loss, (a, b, weight)), torch.autograd.grad(expected, (a, b, weight)))
 
 
-def test_r_drop_tells_the_mean_of_both_passes() -> None:
+def test_r_drop_reports_the_mean_of_both_passes() -> None:
     (a, weight, targets), (b, _, _) = tensors(seed=1), tensors(seed=2)
-    one, two = (linear_cross_entropy(each, weight, targets, 0.1) for each in (a, b))
+    first, second = (linear_cross_entropy(hidden, weight, targets, 0.1) for hidden in (a, b))
     both = linear_r_drop(torch.stack([a, b]), weight, targets, 0.1, 1.0)
-    torch.testing.assert_close(both.nll, (one.nll + two.nll) / 2)
-    torch.testing.assert_close(both.n_correct, (one.n_correct + two.n_correct) / 2)
+    torch.testing.assert_close(both.nll, (first.nll + second.nll) / 2)
+    torch.testing.assert_close(both.n_correct, (first.n_correct + second.n_correct) / 2)
 
 
-def test_equal_predictions_have_no_divergence_and_extreme_ones_a_finite_one() -> None:
+def test_divergence_is_zero_for_equal_predictions_and_finite_for_extreme_ones() -> None:
     hidden, weight, targets = tensors()
-    alike = linear_r_drop(torch.stack([hidden, hidden]), weight, targets, 0.1, 5.0)
-    torch.testing.assert_close(alike.loss, linear_cross_entropy(hidden, weight, targets, 0.1).loss)
-    far = linear_r_drop(torch.stack([1e3 * hidden, -1e3 * hidden]), weight, targets, 0.1, 5.0)
-    assert bool(far.loss.isfinite())
-    assert all(bool(one.isfinite().all()) for one in torch.autograd.grad(far.loss, (hidden, weight)))
+    equal = linear_r_drop(torch.stack([hidden, hidden]), weight, targets, 0.1, 5.0)
+    torch.testing.assert_close(equal.loss, linear_cross_entropy(hidden, weight, targets, 0.1).loss)
+    opposite = linear_r_drop(torch.stack([1e3 * hidden, -1e3 * hidden]), weight, targets, 0.1, 5.0)
+    assert bool(opposite.loss.isfinite())
+    assert all(bool(gradient.isfinite().all()) for gradient in torch.autograd.grad(opposite.loss, (hidden, weight)))
 
 
-def test_half_precision_outside_does_not_reach_the_softmax() -> None:
+def test_autocast_does_not_change_the_loss() -> None:
     hidden, weight, targets = (t if t.dtype == torch.int64 else t.detach().float() + 1 for t in tensors(v=300))
     both = torch.stack([hidden, hidden.flip(0)])
     expected = linear_cross_entropy(hidden, weight, targets, 0.5).loss
-    apart = linear_r_drop(both, weight, targets, 0.5, 1.0).loss
+    expected_r_drop = linear_r_drop(both, weight, targets, 0.5, 1.0).loss
     with torch.autocast("cpu", dtype=torch.bfloat16):
         torch.testing.assert_close(linear_cross_entropy(hidden, weight, targets, 0.5).loss, expected)
-        torch.testing.assert_close(linear_r_drop(both, weight, targets, 0.5, 1.0).loss, apart)
+        torch.testing.assert_close(linear_r_drop(both, weight, targets, 0.5, 1.0).loss, expected_r_drop)
 
 
-@pytest.mark.parametrize("sureness", [1.0, 9.0])  # 9: the right symbol has a p of 0.995, which bfloat16 writes as 0.996
-def test_bfloat16_on_the_way_back_rounds_the_gradient_and_loses_nothing_of_a_sure_prediction(sureness: float) -> None:
+@pytest.mark.parametrize("confidence", [1.0, 9.0])  # 9: the correct token has p = 0.995, in bfloat16 0.996
+def test_bfloat16_keeps_the_gradient_of_a_confident_prediction_within_1_percent(confidence: float) -> None:
     weight, targets = torch.eye(40).requires_grad_(), torch.arange(200) % 40
-    hidden = sureness * torch.eye(40)[targets] + 0.1 * torch.randn(200, 40, generator=torch.Generator().manual_seed(1))
+    hidden = confidence * torch.eye(40)[targets] + 0.1 * torch.randn(
+        200, 40, generator=torch.Generator().manual_seed(1)
+    )
     hidden.requires_grad_()
     exact = torch.autograd.grad(linear_cross_entropy(hidden, weight, targets).loss, (hidden, weight))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         scores = linear_cross_entropy(hidden, weight, targets)
-    for found, expected in zip(torch.autograd.grad(scores.loss, (hidden, weight)), exact, strict=True):
-        assert found.dtype == torch.float32
-        assert 0 < float((found - expected).norm() / expected.norm()) < 0.01
+    for rounded, expected in zip(torch.autograd.grad(scores.loss, (hidden, weight)), exact, strict=True):
+        assert rounded.dtype == torch.float32
+        assert 0 < float((rounded - expected).norm() / expected.norm()) < 0.01

@@ -1,13 +1,12 @@
-"""The collector itself; that a model hands everything to it is shown in tests/models/test_trace.py."""
+"""The trace itself, and what attention records; tests/models/test_trace.py tests what a model records."""
 
 import pytest
 import torch
 
 from regard.nn import FeedForward, MultiHeadAttention, Trace, at
-from regard.nn.trace import Trace as HomeOfTrace
 
 
-def test_names_are_paths_and_every_level_sees_its_own_part() -> None:
+def test_names_are_paths_and_a_view_has_its_own_part() -> None:
     trace = Trace()
     layer = trace.at("decoder.2")
     layer.at("cross").record("weights", torch.ones(1))
@@ -20,37 +19,37 @@ def test_names_are_paths_and_every_level_sees_its_own_part() -> None:
     assert "decoder.2.cross.heads" not in trace
 
 
-def test_a_level_is_not_confused_with_one_whose_number_starts_alike() -> None:
+def test_layer_1_does_not_include_layer_10() -> None:
     trace = Trace()
     trace.at("decoder.1").record("after", torch.ones(1))
     trace.at("decoder.10").record("after", torch.zeros(1))
     assert list(trace.at("decoder.1")) == ["after"]
 
 
-def test_what_is_recorded_holds_on_to_no_graph() -> None:
+def test_recorded_tensors_are_detached() -> None:
     trace = Trace()
     trace.record("x", torch.ones(1, requires_grad=True) * 2)
     assert not trace["x"].requires_grad
 
 
-def test_nobody_looking_is_nobody_looking_further_inside() -> None:
+def test_at_without_a_trace_is_none() -> None:
     assert at(None, "decoder.0") is None
 
 
-def test_attention_hands_over_every_step_of_the_formula() -> None:
+def test_attention_records_every_step_of_the_formula() -> None:
     torch.manual_seed(1)
     module, trace, x = MultiHeadAttention(8, 2), Trace(), torch.randn(2, 5, 8)
     out = module(x, causal=True, trace=trace)
     assert set(trace) == {"q", "k", "v", "scores", "scaled", "visible", "weights", "heads"}
     torch.testing.assert_close(trace["scores"], trace["q"] @ trace["k"].transpose(-1, -2))
     torch.testing.assert_close(trace["scaled"], trace["scores"] / 2)  # √d_k = √4
-    hidden = trace["scaled"].masked_fill(~trace["visible"], float("-inf"))
-    torch.testing.assert_close(trace["weights"], hidden.softmax(-1))
+    masked = trace["scaled"].masked_fill(~trace["visible"], float("-inf"))
+    torch.testing.assert_close(trace["weights"], masked.softmax(-1))
     torch.testing.assert_close(trace["heads"], trace["weights"] @ trace["v"], atol=1e-6, rtol=0)
     torch.testing.assert_close(out, module.out(trace["heads"].transpose(1, 2).flatten(2)))
 
 
-def test_the_three_kinds_differ_in_what_their_scores_are() -> None:
+def test_unscaled_kinds_record_equal_scores_and_scaled() -> None:
     x = torch.randn(2, 5, 8)
     for kind in ("dot_product", "additive"):
         trace = Trace()
@@ -60,11 +59,11 @@ def test_the_three_kinds_differ_in_what_their_scores_are() -> None:
         assert "visible" not in trace
 
 
-def test_without_a_trace_nothing_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_trace_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
-        raise AssertionError("nobody was looking")
+        raise AssertionError("a trace was used")
 
     for method in ("__init__", "at", "record"):
-        monkeypatch.setattr(HomeOfTrace, method, fail)
+        monkeypatch.setattr(Trace, method, fail)
     MultiHeadAttention(8, 2)(torch.randn(2, 5, 8), causal=True)
     FeedForward(8, 8)(torch.randn(2, 5, 8))

@@ -1,4 +1,4 @@
-"""Sections 3.1, 3.3, 3.4: the wrapping of a sub-layer, the feed-forward network, the embeddings."""
+"""Sections 3.1 and 3.3: the residual connection around a sub-layer, and the feed-forward network."""
 
 from math import erf, sqrt
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.nn import Embedding, FeedForward, InputEmbedding, LearnedPositions, Residual, SinusoidalPositions, sinusoid
+from regard.nn import FeedForward, Residual
 
 
 def feed_forward(activation: str) -> FeedForward:
@@ -33,31 +33,31 @@ def test_feed_forward_equals_its_formula(activation: str) -> None:
     torch.testing.assert_close(module(x), expected)
 
 
-def test_swiglu_has_a_third_matrix_and_the_others_two() -> None:
+def test_swiglu_has_three_matrices_and_the_others_two() -> None:
     counts = {kind: sum(p.numel() for p in feed_forward(kind).parameters()) for kind in ("relu", "gelu", "swiglu")}
     assert counts == {"relu": 6 * 10 + 10 + 60 + 6, "gelu": 136, "swiglu": 136 + 6 * 10 + 10}
 
 
-def test_feed_forward_is_the_same_at_every_position_and_mixes_none() -> None:
+def test_feed_forward_is_the_same_at_every_position_and_mixes_no_positions() -> None:
     module, x = feed_forward("relu"), torch.randn(2, 5, 6)
     order = [3, 0, 4, 1, 2]
     torch.testing.assert_close(module(x)[:, order], module(x[:, order]))
     torch.testing.assert_close(module(x)[1, 2], module(x[1, 2]))
 
 
-def test_an_unknown_activation_is_refused_with_those_there_are() -> None:
+def test_unknown_activation_raises_value_error_that_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="relu, gelu, swiglu"):
         FeedForward(4, 4, "tanh")  # type: ignore[arg-type]
 
 
 def normalise(x: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
-    """LayerNorm, written out."""
+    """The formula of LayerNorm."""
     x = x - x.mean(-1, keepdim=True)
     return x / (x.pow(2).mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight + norm.bias
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_the_normalisation_stands_behind_the_sum_or_before_the_sub_layer(norm: str) -> None:
+def test_normalisation_is_after_the_sum_or_before_the_sub_layer(norm: str) -> None:
     residual, x = Residual(6, 0.0, norm), torch.randn(2, 5, 6) * 3 + 1
     torch.nn.init.normal_(residual.norm.weight)
     torch.nn.init.normal_(residual.norm.bias)
@@ -69,7 +69,7 @@ def test_the_normalisation_stands_behind_the_sum_or_before_the_sub_layer(norm: s
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_dropout_falls_on_the_sub_layer_and_never_on_the_residual(norm: str) -> None:
+def test_dropout_applies_to_the_sub_layer_and_not_to_the_residual(norm: str) -> None:
     residual, x = Residual(6, 0.5, norm), torch.randn(40, 50, 6)
     residual.norm = torch.nn.Identity()
     torch.manual_seed(1)
@@ -77,28 +77,3 @@ def test_dropout_falls_on_the_sub_layer_and_never_on_the_residual(norm: str) -> 
     dropped = torch.isclose(out, x)
     assert float(dropped.float().mean()) == pytest.approx(0.5, abs=0.02)
     torch.testing.assert_close(out[~dropped], x[~dropped] + 6)
-
-
-def test_embeddings_are_scaled_by_the_root_of_d_model_to_unit_variance() -> None:
-    torch.manual_seed(1)
-    embedding, ids = Embedding(500, 64), torch.tensor([[4, 7], [7, 499]])
-    torch.testing.assert_close(embedding(ids), embedding.weight[ids] * 8)
-    assert embedding(torch.arange(500)).std().item() == pytest.approx(1, abs=0.03)
-    assert embedding.weight.std().item() == pytest.approx(1 / 8, abs=0.01)
-
-
-def test_the_input_is_embedding_plus_position_with_dropout_on_the_sum() -> None:
-    embedding, ids = Embedding(20, 8), torch.tensor([[4, 7, 1]])
-    module = InputEmbedding(embedding, SinusoidalPositions(8), 0.5)
-    expected = embedding.weight[ids] * sqrt(8) + sinusoid(3, 8, first=11)
-    torch.testing.assert_close(module.eval()(ids, first=11), expected)
-    out = module.train()(ids.expand(500, 3), first=11)
-    dropped = out == 0
-    assert float(dropped.float().mean()) == pytest.approx(0.5, abs=0.03)
-    torch.testing.assert_close(out[~dropped], 2 * expected.expand(500, 3, 8)[~dropped])
-
-
-def test_learned_positions_are_added_as_the_waves_are() -> None:
-    embedding, positions, ids = Embedding(20, 8), LearnedPositions(8, 16), torch.tensor([[4, 7, 1]])
-    out = InputEmbedding(embedding, positions, 0.0)(ids, first=2)
-    torch.testing.assert_close(out, embedding.weight[ids] * sqrt(8) + positions.table[2:5])
