@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from regard.text.doctor.examine import Progress
+    from regard.text.doctor.examine import ProgressCallback
     from regard.text.doctor.findings import CorpusReport
 
 _MIN_BYTES_FOR_PROGRESS_BAR = 4_000_000
@@ -54,7 +54,7 @@ def check(
 
 
 @contextmanager
-def _progress(files: tuple[Path, ...]) -> Iterator["Progress | None"]:
+def _progress(files: tuple[Path, ...]) -> Iterator["ProgressCallback | None"]:
     """A progress bar on stderr, for large files and on a terminal only."""
     n_bytes = sum(path.stat().st_size for path in files if path.is_file())
     if not sys.stderr.isatty() or n_bytes < _MIN_BYTES_FOR_PROGRESS_BAR:

@@ -25,7 +25,7 @@ Encode = Callable[[list[LinePair]], tuple[Sentences, Sentences]]  # → sources,
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class _EncodedSide:
     """The source or the target sentences of one chunk."""
 
     ids: NDArray[np.int64]  # of all sentences, concatenated
@@ -36,8 +36,8 @@ class _Side:
 class _Chunk:
     """Some thousand encoded pairs, without blank and too long ones."""
 
-    source: _Side
-    target: _Side
+    source: _EncodedSide
+    target: _EncodedSide
     corpora: NDArray[np.uint8]  # (n_pairs,)
     n_read: int
     n_blank: int
@@ -96,7 +96,7 @@ def _in_order(
 def _encode_chunk(pairs: list[LinePair], encode: Encode, *, max_length: int, vocab_size: int) -> _Chunk:
     """Encode some pairs, and leave out blank and too long ones."""
     sources, targets, corpora = (list(column) for column in zip(*pairs, strict=True))
-    source, target = (_side(sentences, vocab_size) for sentences in encode(pairs))
+    source, target = (_concatenate(sentences, vocab_size) for sentences in encode(pairs))
     # A blank line may have ids (a language tag), so the text is checked as well.
     has_text = [bool(normalise(src) and normalise(tgt)) for src, tgt in zip(sources, targets, strict=True)]
     filled = np.array(has_text) & (source.lengths > 0) & (target.lengths > 0)
@@ -112,15 +112,15 @@ def _encode_chunk(pairs: list[LinePair], encode: Encode, *, max_length: int, voc
     )
 
 
-def _side(sentences: list[list[int]], vocab_size: int) -> _Side:
+def _concatenate(sentences: list[list[int]], vocab_size: int) -> _EncodedSide:
     ids = np.fromiter(chain.from_iterable(sentences), dtype=np.int64)
     if len(ids) and not 0 <= ids.min() <= ids.max() < vocab_size:
         raise ValueError(f"ids from {ids.min()} to {ids.max()} do not fit a vocabulary of {vocab_size}")
-    return _Side(ids, np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)))
+    return _EncodedSide(ids, np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)))
 
 
-def _select(side: _Side, keep: NDArray[np.bool_]) -> _Side:
-    return _Side(side.ids[np.repeat(keep, side.lengths)], side.lengths[keep])
+def _select(side: _EncodedSide, keep: NDArray[np.bool_]) -> _EncodedSide:
+    return _EncodedSide(side.ids[np.repeat(keep, side.lengths)], side.lengths[keep])
 
 
 def _write_chunks(

@@ -33,7 +33,9 @@ class Corpus:
         two_files = self.source is not None and self.target is not None and self.tsv is None
         one_file = self.source is None and self.target is None and self.tsv is not None
         if not (two_files or one_file):
-            raise DataError("a corpus needs a source and a target file, or one TSV file")
+            raise DataError(
+                "a corpus needs a source and a target file, or one TSV file", hint="set source and target, or tsv"
+            )
         if not 0 < self.weight < float("inf"):
             raise DataError(f"{self.name}: the weight is {self.weight}", hint="use a number above 0")
 
@@ -93,7 +95,9 @@ def fingerprint(corpus: Corpus) -> str:
                 while chunk := file.read(_CHUNK_BYTES):
                     file_digest.update(chunk)
         except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+            raise DataError(
+                f"{path}: cannot be read ({error.strerror or error})", hint="check its permissions"
+            ) from error
         digest.update(file_digest.digest())
     return digest.hexdigest()
 

@@ -53,14 +53,6 @@ class ReadNotes:
         return messages
 
 
-@dataclass(frozen=True)
-class _Fault:
-    """Why a line is not valid text."""
-
-    description: str
-    hint: str
-
-
 def read_lines(path: str | Path, *, on_bad: OnBad = "raise", notes: ReadNotes | None = None) -> Iterator[str]:
     """The lines of a file, without line ends. A bad line (invalid UTF-8, NUL) raises, is skipped or is replaced.
 
@@ -97,25 +89,25 @@ def _read(path: Path, repair: Callable[[bytes], str | None] | None, notes: ReadN
                 continue
         except UnicodeDecodeError:
             pass
-        fault = _fault(raw)
+        problem, hint = _problem(raw)
         if repair is None:
-            raise DataError(f"{path}:{number}: {fault.description}", hint=fault.hint)
+            raise DataError(f"{path}:{number}: {problem}", hint=hint)
         notes.n_bad += 1
         if len(notes.bad_lines) < _MAX_EXAMPLES:
             notes.bad_lines.append(number)
-            notes.bad_examples.append(f"line {number}: {fault.description}")
+            notes.bad_examples.append(f"line {number}: {problem}")
         yield repair(raw)
 
 
-def _fault(raw: bytes) -> _Fault:
+def _problem(raw: bytes) -> tuple[str, str]:
+    """Why a line is not valid text, and a hint."""
     try:
         column = raw.decode("utf-8").index("\x00") + 1
-        hint = "the file is damaged or not a text file; fix or remove the line"
-        return _Fault(f"NUL character at column {column}", hint)
+        return f"NUL character at column {column}", "the file is damaged or not a text file; fix or remove the line"
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode("utf-8")) + 1
         hint = "convert the file with `iconv -f latin1 -t utf-8`, or fix or remove the line"
-        return _Fault(f"not valid UTF-8 (byte 0x{raw[error.start]:02x} at column {column})", hint)
+        return f"not valid UTF-8 (byte 0x{raw[error.start]:02x} at column {column})", hint
 
 
 def _raw_lines(path: Path, notes: ReadNotes) -> Iterator[bytes]:
@@ -144,7 +136,7 @@ def _raw_lines(path: Path, notes: ReadNotes) -> Iterator[bytes]:
     except IsADirectoryError as error:
         raise DataError(f"{path}: is a directory", hint="use a text file with one sentence per line") from error
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})", hint="check its permissions") from error
 
 
 def _decompressed(file: io.BufferedReader, notes: ReadNotes) -> BinaryIO:

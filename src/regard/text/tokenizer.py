@@ -169,7 +169,7 @@ def read_tokenizers(directory: Path) -> TokenizerPair:
 
     def read(path: Path) -> Tokenizer:
         model = read_regular_file(path, _MAX_FILE_BYTES)
-        if not _has_few_parts(model):
+        if not _is_bounded(model):
             raise ArtifactError(f"{path} is damaged, or was not written by regard", hint=_COPY_AGAIN)
         return Tokenizer(model)
 
@@ -182,29 +182,29 @@ def read_tokenizers(directory: Path) -> TokenizerPair:
     raise ArtifactError(f"{joint} is missing", hint=_COPY_AGAIN)
 
 
-def _has_few_parts(model: bytes) -> bool:
-    """Whether a SentencePiece model has no more parts than it should, counted before they take memory.
+def _is_bounded(model: bytes) -> bool:
+    """Whether a SentencePiece model has a plausible number of parts, counted before they take memory.
 
     The file is a protocol buffer: parts, each with a tag, a length and that many bytes. An empty piece takes 2 bytes
     in the file and 80 in memory.
     """
-    n_pieces, n_spec_bytes, at = 0, 0, 0
-    while at < len(model) and n_pieces <= _MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES:
-        tag, length, shift = model[at], 0, 0
-        at += 1
-        while at < len(model) and shift < 35:
-            length |= (model[at] & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if model[at - 1] < 0x80:
+    n_pieces, n_spec_bytes, position = 0, 0, 0
+    while position < len(model) and n_pieces <= _MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES:
+        tag, length, shift = model[position], 0, 0
+        position += 1
+        while position < len(model) and shift < 35:
+            length |= (model[position] & 0x7F) << shift
+            position, shift = position + 1, shift + 7
+            if model[position - 1] < 0x80:
                 break
-        at += length
+        position += length
         if tag == _PIECE_TAG:
             n_pieces += 1
         elif tag in _SPEC_TAGS:
             n_spec_bytes += length + 2
         else:
             return False
-    return at == len(model) and n_pieces <= _MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES
+    return position == len(model) and n_pieces <= _MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES
 
 
 def _load(model: bytes) -> "sentencepiece.SentencePieceProcessor":

@@ -90,7 +90,7 @@ def align(source: SideFeatures, target: SideFeatures) -> Alignment | None:
         path = _best_path(scores)
     if not pairs.are_related(path):
         return Alignment((), related=False)
-    slips = [slip for slip in _changes(path, scores) if slip.offset is not None or pairs.is_lost(slip)]
+    slips = [slip for slip in _slips(path, scores) if slip.offset is not None or pairs.is_unmatched(slip)]
     return Alignment(tuple(slips), related=True)
 
 
@@ -102,7 +102,7 @@ class _Pairs:
         self.source_bins, self.target_bins = (_length_bins(side.lengths, n) for side in (source, target))
         self.source_bits, self.target_bits = (np.array(side.signatures[:n], np.uint64) for side in (source, target))
 
-    def at(self, offset: int) -> tuple[Bins, Bins]:
+    def bins(self, offset: int) -> tuple[Bins, Bins]:
         """For each source line and the target line at this offset, the bin of their lengths and of their overlap."""
         target = np.clip(np.arange(self.n) + offset, 0, self.n - 1)
         lengths = self.source_bins * _LENGTH_BINS + self.target_bins[target]
@@ -114,7 +114,7 @@ class _Pairs:
 
     def agreement(self, offset: int) -> Floats:
         """For each source line, roughly how well it matches the target line at this offset."""
-        lengths, overlap = self.at(offset)
+        lengths, overlap = self.bins(offset)
         difference = np.abs((lengths // _LENGTH_BINS).astype(np.int8) - (lengths % _LENGTH_BINS).astype(np.int8))
         return np.asarray(overlap / np.float32(_OVERLAP_BINS) - difference / np.float32(_LENGTH_BINS), np.float32)
 
@@ -136,7 +136,7 @@ class _Pairs:
                 agreement[here] = self.agreement(int(offset))[here]
         return self._better_than_chance(agreement, 0, self.n)
 
-    def is_lost(self, slip: Slip) -> bool:
+    def is_unmatched(self, slip: Slip) -> bool:
         """Whether the lines after the slip match nothing; unusual text that is still parallel is not a slip."""
         low, high = slip.line - 1, (slip.until or self.n + 1) - 1
         return high - low >= _MIN_UNMATCHED and not self._better_than_chance(self.agreement(0)[low:high], low, high)
@@ -151,8 +151,8 @@ class _Pairs:
 
         The last row, for no match, is zero.
         """
-        bins = [self.at(int(offset)) for offset in _OFFSETS]
-        chance = [self.at(offset) for offset in _CHANCE_OFFSETS]
+        bins = [self.bins(int(offset)) for offset in _OFFSETS]
+        chance = [self.bins(offset) for offset in _CHANCE_OFFSETS]
         total = np.zeros((len(_OFFSETS) + 1, self.n), np.float32)
         for kind, size in ((0, _LENGTH_BINS**2), (1, _OVERLAP_BINS)):
             matched = sum(np.bincount(pair[kind][path == row], minlength=size) for row, pair in enumerate(bins))
@@ -190,23 +190,23 @@ def _best_path(scores: Floats) -> Ints:
     starts = np.arange(0, n, _BLOCK)
     blocks = np.add.reduceat(scores, starts, axis=1).T  # (blocks, offsets)
     cost = _CHANGE_COST + np.log(max(n, 1))
-    came_from = np.empty(blocks.shape, np.int8)
+    previous = np.empty(blocks.shape, np.int8)
     stay = np.arange(blocks.shape[1])
     value = blocks[0] - cost * (stay != MAX_OFFSET)
     for step in range(1, len(blocks)):
         best = int(value.argmax())
         moves = value[best] - cost > value
-        came_from[step] = np.where(moves, best, stay)
+        previous[step] = np.where(moves, best, stay)
         value = np.where(moves, value[best] - cost, value) + blocks[step]
     row = int(value.argmax())
     rows = np.empty(len(blocks), np.int64)
     for step in range(len(blocks) - 1, -1, -1):
         rows[step] = row
-        row = int(came_from[step, row]) if step else row
+        row = int(previous[step, row]) if step else row
     return np.repeat(rows, _BLOCK)[:n]
 
 
-def _changes(path: Ints, scores: Floats) -> list[Slip]:
+def _slips(path: Ints, scores: Floats) -> list[Slip]:
     """The slips of a path; each change of offset is moved to the line nearby that fits best."""
     changes = [(0, int(path[0]))]
     for change in (int(i) + 1 for i in np.flatnonzero(np.diff(path))):

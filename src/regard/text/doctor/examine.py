@@ -15,7 +15,7 @@ from regard.text.doctor.findings import CorpusReport, Finding, LengthStatistics,
 from regard.text.lines import ReadNotes, read_lines, read_lines_or_none
 from regard.text.normalise import normalise
 
-Progress = Callable[[int, int | None], None]
+ProgressCallback = Callable[[int, int | None], None]
 """Called with the number of bytes read, and the total (None for compressed files)."""
 
 _MAX_HASHES = 10_000_000  # 8 bytes each; later pairs are not checked for duplicates
@@ -25,7 +25,7 @@ _Row = tuple[str | None, str | None]
 
 
 def examine(
-    corpus: Corpus, *, against: Sequence[str | Path | Corpus] = (), progress: Progress | None = None
+    corpus: Corpus, *, against: Sequence[str | Path | Corpus] = (), progress: ProgressCallback | None = None
 ) -> CorpusReport:
     """Examine a corpus. `against` are test or validation sets whose lines should not be in it."""
     examination = _Examination(corpus, [test_set for data in against for test_set in _test_sets(data)])
@@ -76,7 +76,7 @@ class _Examination:
         self.features = (SideFeatures(), SideFeatures())
         self.notes = (ReadNotes(), ReadNotes())
         self.n_pairs = self.n_bytes = 0
-        self.equal, self.one_blank, self.bad_tabs = Occurrences(), Occurrences(), Occurrences()
+        self.equal_sides, self.one_side_blank, self.bad_tabs = Occurrences(), Occurrences(), Occurrences()
         self.pair_hashes, self.source_hashes = array("Q"), array("Q")
         self.ratios, self.ratio_lines = array("f"), array("I")
 
@@ -116,10 +116,10 @@ class _Examination:
     def _add_pair(self, number: int, source: str, source_hash: int, target: str, target_hash: int) -> None:
         if not source or not target:
             if source or target:
-                self.one_blank.add(number)
+                self.one_side_blank.add(number)
             return
         if source_hash == target_hash:
-            self.equal.add(number)
+            self.equal_sides.add(number)
         if len(self.source_hashes) >= _MAX_HASHES:
             return
         self.source_hashes.append(source_hash)
@@ -130,13 +130,13 @@ class _Examination:
     def report(self) -> CorpusReport:
         """All findings, the most severe first."""
         findings = [*self._counts(), *self._alignment(), *self._repeats(), *self._leaks()]
-        for name, side, notes in zip(self._names(), self.sides, self.notes, strict=True):
+        for name, side, notes in zip(self._side_names(), self.sides, self.notes, strict=True):
             findings += checks.reading_findings(name, notes)
             findings += side.findings(name)
         findings.sort(key=lambda finding: _ORDER[finding.severity])
         return CorpusReport(self.n_pairs, self._side(0), self._side(1), tuple(findings))
 
-    def _names(self) -> tuple[str, str]:
+    def _side_names(self) -> tuple[str, str]:
         if self.corpus.tsv is not None:
             return f"{self.corpus.tsv} (source)", f"{self.corpus.tsv} (target)"
         return str(self.corpus.source), str(self.corpus.target)
@@ -145,7 +145,7 @@ class _Examination:
         side = self.sides[i]
         notes = self.notes[0] if self.corpus.tsv is not None else self.notes[i]
         return SideStatistics(
-            name=self._names()[i],
+            name=self._side_names()[i],
             n_lines=notes.n_lines,
             n_blank=side.blank.count,
             n_crlf=notes.n_crlf,
@@ -158,17 +158,17 @@ class _Examination:
     def _counts(self) -> Iterator[Finding]:
         n_source, n_target = (notes.n_lines for notes in self.notes)
         if self.corpus.tsv is None and n_source != n_target:
-            yield checks.unequal_counts(self._names(), n_source, n_target)
+            yield checks.unequal_counts(self._side_names(), n_source, n_target)
         if not self.source_hashes:
             yield checks.empty()
         yield from checks.bad_tabs(self.bad_tabs)
-        yield from checks.one_side_blank(self.one_blank, self.n_pairs)
-        yield from checks.equal_sides(self.equal, self.n_pairs)
+        yield from checks.one_side_blank(self.one_side_blank, self.n_pairs)
+        yield from checks.equal_sides(self.equal_sides, self.n_pairs)
 
     def _alignment(self) -> Iterator[Finding]:
         alignment = align(*self.features)
         if alignment is not None:
-            yield from checks.alignment_findings(alignment, self._names())
+            yield from checks.alignment_findings(alignment, self._side_names())
 
     def _repeats(self) -> Iterator[Finding]:
         lines = np.array(self.ratio_lines, np.int64)
@@ -179,9 +179,8 @@ class _Examination:
 
     def _leaks(self) -> Iterator[Finding]:
         for test in self.test_sets:
-            lines = max(
-                ([line for digest, line in test.hashes.items() if digest in side] for side in self.leaked), key=len
-            )
+            by_side = [[line for digest, line in test.hashes.items() if digest in side] for side in self.leaked]
+            lines = max(by_side, key=len)
             if lines:
                 yield checks.leak(test.name, len(lines), len(test.hashes), sorted(lines)[:MAX_EXAMPLES])
 
