@@ -7,8 +7,8 @@
     README.md           the model card
     manifest.json       size and SHA-256 of each file
 
-A model directory may come from a stranger. Nothing in it is executed or unpickled, and inconsistent files are refused
-before memory is allocated for them. Names are imported on first use: `describe` does not load torch.
+A model directory may come from an untrusted source. Nothing in it is executed or unpickled, and inconsistent files are
+refused before memory is allocated for them. Names are imported on first use: `describe` does not load torch.
 """
 
 from importlib import import_module

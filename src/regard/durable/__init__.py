@@ -1,4 +1,4 @@
-"""Atomic writes, and safe reads of files that may be damaged or come from a stranger.
+"""Atomic writes, and safe reads of files that may be damaged or come from an untrusted source.
 
 Everything is written to a temporary path, flushed, and renamed, so that a kill at any system call leaves the old state
 or the new one. Does not import torch.

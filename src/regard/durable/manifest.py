@@ -1,4 +1,4 @@
-"""Reads directories that may be damaged or come from a stranger, without hanging or reading outside of them.
+"""Reads directories that may be damaged or come from an untrusted source, without hanging or reading outside of them.
 
 `manifest.json` lists each file with its size and SHA-256. Directories are nested one level deep at most, such as
 `ctranslate2/model.bin`.

@@ -20,7 +20,7 @@ MAX_NGRAM_LENGTH = 3
 _SCALE = 100_000
 _MIN_LOG_PROB = log(0.3 / _SCALE)  # for an n-gram that is not in the profile
 _MAX_TRAINING_CHARACTERS = 2_000_000
-_MAX_PROFILES = 100  # per model; the model may come from a stranger
+_MAX_PROFILES = 100  # per model; the model may come from an untrusted source
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -79,7 +79,7 @@ def count_ngrams(text: str) -> Counter[str]:
 
 
 def read_profiles(facts: Mapping[str, Any]) -> dict[str, LanguageProfile]:
-    """Language → profile from the facts in a model, which may come from a stranger; invalid ones are left out."""
+    """Language → profile from the facts in a model, which may be untrusted; invalid profiles are left out."""
     stored = facts.get("profiles")
     if not isinstance(stored, dict) or len(stored) > _MAX_PROFILES:
         return {}

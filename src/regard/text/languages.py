@@ -48,7 +48,7 @@ PATTERN = r"[a-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}"  # common BCP 47 tags: de, pt
 
 _CODE = re.compile(PATTERN)
 _FORMAT_SUFFIXES = {"gz", "zst", "zstd", "txt", "tsv"}  # may follow the language in a file name
-_MAX_TARGETS = 500  # per model; the model may come from a stranger
+_MAX_TARGETS = 500  # per model; the model may come from an untrusted source
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Languages:
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Languages:
-        """From the facts in a model, which may come from a stranger; invalid codes are left out."""
+        """From the facts in a model, which may come from an untrusted source; invalid codes are left out."""
         stored = facts.get("languages")
         if not isinstance(stored, dict):
             return cls()
