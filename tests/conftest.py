@@ -25,12 +25,13 @@ settings.load_profile("regard")
 @pytest.fixture(scope="module")  # not "session": while Playwright runs, this thread cannot run another event loop
 def browser() -> Iterator["Browser"]:
     """The Chromium of the system, not one downloaded by Playwright."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None and os.environ.get("REGARD_BROWSER") != "required":
         pytest.skip("no chromium on this machine")
     assert path is not None, "REGARD_BROWSER=required, but there is no chromium"
+    expect.set_options(timeout=60_000)  # milliseconds; the default of 5,000 is too short on a busy machine
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path)
         yield browser

@@ -90,7 +90,7 @@ def visit(browser: Browser, tmp_path: Path) -> Iterator[Visit]:
         context = browser.new_context(viewport={"width": width, "height": 800}, locale=locale)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))

@@ -82,7 +82,7 @@ def fake() -> Iterator[Fake]:
     server = Fake()
     server.start()
     yield server
-    server.stop()
+    server.close()
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def visit(browser: Browser, fake: Fake) -> Iterator[Visit]:
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: said.append(str(error)))
         page.goto(f"{url}#{view}?{urlencode(state)}")

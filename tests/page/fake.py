@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,7 +30,11 @@ class Fake:
         self.edits: dict[str, Callable[[Json], None]] = {}  # path → what to change about the answer
         self.story = (100, "finished")
         self.asked: list[tuple[str, Json]] = []
-        self._port = 0
+        # bound but never listening: keeps the port free for us while the server is away
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self._port = self._reserved.getsockname()[1]
         self._server: ThreadingHTTPServer | None = None
 
     @property
@@ -37,7 +42,7 @@ class Fake:
         return f"http://127.0.0.1:{self._port}/"
 
     def start(self) -> None:
-        """Listen; on the port of the last time, for a page that waits for us."""
+        """Listens, always on the same port."""
         fake = self
 
         class Handler(_Handler):
@@ -47,7 +52,6 @@ class Fake:
             request_queue_size = 128  # a page asks for all its files at once
 
         self._server = Server(("127.0.0.1", self._port), Handler)
-        self._port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self) -> None:
@@ -56,6 +60,11 @@ class Fake:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
+
+    def close(self) -> None:
+        """Stops for good."""
+        self.stop()
+        self._reserved.close()
 
     def n_asked(self, path: str) -> int:
         return sum(one == path for one, _ in self.asked)
@@ -114,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
             error = {"code": "key", "message": "a key, please", "request_id": "1"}
             self._json(401, {"error": error})
             return
-        owner.open.wait(timeout=20)
+        owner.open.wait(timeout=120)
         self._json(*owner.answer(path, body))
 
     def _file(self, path: str) -> None:

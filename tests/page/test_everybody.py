@@ -21,8 +21,10 @@ def quoted(words: str) -> str:
     return f"\u2068{words}\u2069"
 
 
-def _wide(page: Page) -> int:
-    return int(page.evaluate("document.documentElement.scrollWidth"))
+def _expect_width(page: Page, width: int) -> None:
+    """Waits until the page is as wide as its window: what a resize draws anew may take a moment."""
+    page.wait_for_timeout(100)
+    page.wait_for_function("width => document.documentElement.scrollWidth === width", arg=width)
 
 
 def test_everything_is_reached_by_keyboard_alone(visit: Visit, fake: Fake) -> None:
@@ -77,8 +79,7 @@ def test_nothing_scrolls_sideways_and_every_control_has_a_name(visit: Visit, fak
         expect(page.locator(f"#view-{view}")).not_to_have_attribute("hidden", "")
         for width in (1600, 360):
             page.set_viewport_size({"width": width, "height": 800})
-            page.wait_for_timeout(100)
-            assert _wide(page) == width, view
+            _expect_width(page, width)
         assert page.evaluate(NAMELESS) == [], view
 
 
@@ -95,8 +96,7 @@ def test_hostile_text_is_only_text(visit: Visit, fake: Fake) -> None:
         expect(page.locator("#words")).to_have_text(" ".join(word[::-1] for word in text.split()))
         for view in VIEWS:
             page.locator(f"#tab-{view}").click()
-            page.wait_for_timeout(150)
-            assert _wide(page) == 400, (view, text)
+            _expect_width(page, 400)
         expect(page.locator("#sentence")).to_have_value(text)
         assert page.evaluate("window.hit") is None
         assert page.locator("main img, main script").count() == 0

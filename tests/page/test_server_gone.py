@@ -155,8 +155,8 @@ def test_an_alternative_of_the_old_text_is_not_taken_for_the_new_one(visit: Visi
     page = visit(fake.url, text="one")
     expect(page.locator("#words")).to_have_text("eno")
     fake.open.clear()
-    page.locator("#sentence").fill("two")
-    page.wait_for_timeout(300)
+    with page.expect_request("**/v1/translate"):
+        page.locator("#sentence").fill("two")
     page.locator("#alternatives button").nth(1).click()
     fake.open.set()
     expect(page.locator("#words")).to_have_text("owt")
