@@ -1,14 +1,14 @@
-from regard.translator.details import loops, warnings_of
+from regard.translator.details import has_loop, warnings_of
 
 
-def test_what_comes_again_and_again_is_a_loop() -> None:
-    assert loops([5, 6] * 4)
-    assert loops([1, 2, 3, 9, 9, 9, 9])
-    assert not loops([5, 6] * 3)
-    assert not loops(list(range(50)))
+def test_repeated_sequence_is_a_loop() -> None:
+    assert has_loop([5, 6] * 4)
+    assert has_loop([1, 2, 3, 9, 9, 9, 9])
+    assert not has_loop([5, 6] * 3)
+    assert not has_loop(list(range(50)))
 
 
-def test_signs_of_a_hallucination_are_named() -> None:
+def test_warnings_name_the_signs_of_a_hallucination() -> None:
     ids = list(range(12))
     assert warnings_of("a b", "a b", ids, ids) == ("copies",)
     assert warnings_of("a b", "c", ids, ids[:2]) == ("short",)

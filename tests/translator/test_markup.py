@@ -1,4 +1,4 @@
-"""No tag is lost, invented or changed, whatever the model does with the words between them."""
+"""No tag is lost, added or changed, whatever the model does with the words."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,56 +10,56 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from regard.translator.markup.document import Markup
-from regard.translator.markup.tokens import tokens
+from regard.translator.markup.document import HtmlDocument
+from regard.translator.markup.tokens import tokenize
 
 
 @dataclass(frozen=True)
-class Done:
-    """A translation, as far as markup looks at one."""
+class Aligned:
+    """A translation with the attributes that markup needs."""
 
     text: str
     alignment: tuple[tuple[int, int], ...] = ()
 
 
 class Tags(HTMLParser):
-    """Somebody else's reading of the same document."""
+    """The document as read by the parser of the standard library."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.tags: list[str] = []
         self.text = ""
         self.feed(html)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append(self.get_starttag_text() or "")
+        self.tags.append(self.get_starttag_text() or "")
 
     def handle_endtag(self, tag: str) -> None:
-        self.found.append(f"</{tag}>")
+        self.tags.append(f"</{tag}>")
 
     def handle_comment(self, data: str) -> None:
-        self.found.append(f"<!--{data}-->")
+        self.tags.append(f"<!--{data}-->")
 
     def handle_data(self, data: str) -> None:
         self.text += data
 
 
-def translated(html: str, *done: Done) -> str:
-    return Markup(html).filled(done)
+def translate(html: str, *translations: Aligned) -> str:
+    return HtmlDocument(html).fill(translations)
 
 
 def shuffled(html: str, seed: int) -> str:
-    """The document, its sentences translated by a model that loses, doubles and moves words at random."""
+    """The document translated by a model that drops, repeats and moves words at random."""
     rng = Random(seed)
-    document = Markup(html)
-    done = []
+    document = HtmlDocument(html)
+    translations = []
     for text in document.texts:
         words = [(number, word.upper()) for number, word in enumerate(text.split())]
         words = rng.choices(words, k=rng.randint(0, len(words) + 3))
-        pairs = tuple((source, place) for place, (source, _) in enumerate(words) if rng.random() < 0.9)
-        done.append(Done(" ".join(word for _, word in words), pairs if rng.random() < 0.9 else ()))
-    return document.filled(done)
+        pairs = tuple((source, target) for target, (source, _) in enumerate(words) if rng.random() < 0.9)
+        translations.append(Aligned(" ".join(word for _, word in words), pairs if rng.random() < 0.9 else ()))
+    return document.fill(translations)
 
 
 words = st.sampled_from(
@@ -89,7 +89,7 @@ documents = st.recursive(
 
 def is_balanced(html: str) -> bool:
     stack: list[str] = []
-    for raw in Tags(html).found:
+    for raw in Tags(html).tags:
         name = raw.strip("</>").split()[0] if not raw.startswith("<!--") else ""
         if name in {"", "img", "br", "hr", "wbr"}:
             continue
@@ -102,14 +102,14 @@ def is_balanced(html: str) -> bool:
 
 @settings(max_examples=100, deadline=None)
 @given(documents, st.integers(0, 1000))
-def test_tags_in_are_tags_out_and_what_was_nested_stays_nested(html: str, seed: int) -> None:
+def test_tags_and_nesting_are_preserved(html: str, seed: int) -> None:
     out = shuffled(html, seed)
-    assert Counter(Tags(out).found) == Counter(Tags(html).found)
+    assert Counter(Tags(out).tags) == Counter(Tags(html).tags)
     assert is_balanced(html) and is_balanced(out)
 
 
 def nested(rng: Random, depth: int = 0) -> str:
-    """Inline tags in one sentence, many of them, with few words: where placing has the least room."""
+    """One sentence with many inline tags and few words."""
     parts = []
     for _ in range(rng.randint(1, 4)):
         kind = rng.random()
@@ -125,12 +125,12 @@ def nested(rng: Random, depth: int = 0) -> str:
 
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 1 << 32))
-def test_one_crowded_sentence_keeps_its_tags(seed: int) -> None:
+def test_sentence_with_many_tags_keeps_all_of_them(seed: int) -> None:
     rng = Random(seed)
     for _ in range(200):
         html = nested(rng)
         out = shuffled(html, rng.randint(0, 1 << 32))
-        raws = [Counter(token.raw for token in tokens(some) if token.kind != "text") for some in (html, out)]
+        raws = [Counter(token.raw for token in tokenize(source) if token.kind != "text") for source in (html, out)]
         assert raws[0] == raws[1], (html, out)
         assert is_balanced(out), (html, out)
 
@@ -148,29 +148,29 @@ PARTS = [
 @example(["<b>", "<i>", "x", "</b>", "word", "</i>", "x"], 1)
 def test_malformed_html_keeps_all_its_tags(parts: list[str], seed: int) -> None:
     html = " ".join(parts)
-    scanned = tokens(html)
+    scanned = tokenize(html)
     assert "".join(token.raw for token in scanned) == html
     out = shuffled(html, seed)
-    kept = [Counter(token.raw for token in some if token.kind != "text") for some in (scanned, tokens(out))]
-    assert kept[0] == kept[1]
+    before, after = (Counter(token.raw for token in part if token.kind != "text") for part in (scanned, tokenize(out)))
+    assert before == after
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(alphabet=st.characters(exclude_characters="<&", exclude_categories=["Cs"]), max_size=60))
-def test_plain_text_is_plainly_translated(text: str) -> None:
-    document = Markup(text)
+def test_text_without_tags_is_translated_as_one_sentence(text: str) -> None:
+    document = HtmlDocument(text)
     assert len(document.texts) <= 1
     if document.texts:
-        assert document.filled([Done("x < y & z")]).strip() == "x &lt; y &amp; z"
+        assert document.fill([Aligned("x < y & z")]).strip() == "x &lt; y &amp; z"
     else:
-        assert document.filled([]) == text
+        assert document.fill([]) == text
 
 
-STREET = Done("Das Tier überquerte die Straße nicht.", ((0, 0), (1, 1), (4, 2), (5, 3), (6, 4), (3, 5)))
+STREET = Aligned("Das Tier überquerte die Straße nicht.", ((0, 0), (1, 1), (4, 2), (5, 3), (6, 4), (3, 5)))
 
 
 @pytest.mark.parametrize(
-    ("html", "done", "expected"),
+    ("html", "translation", "expected"),
     [
         (
             '<p>The <b>animal</b> did not <a href="x?a&b">cross the street</a>.</p>',
@@ -181,35 +181,35 @@ STREET = Done("Das Tier überquerte die Straße nicht.", ((0, 0), (1, 1), (4, 2)
          "<p>Das Tier überquerte die Straße <i>nicht.</i></p>"),
         ("\n  <b>The</b> <img src=x>animal did not cross the <u>street</u>.\n", STREET,
          "\n  <b>Das</b> <img src=x>Tier überquerte die <u>Straße</u> nicht.\n"),
-        ("(<i><b>tired</b></i>) dog", Done("(müder) Hund", ((0, 0), (1, 1))), "(<i><b>müder</b></i>) Hund"),
-        ("a <i><b>tired</b>.</i>", Done("ein müder.", ((0, 0), (1, 1))), "ein <i><b>müder</b>.</i>"),
-        ("<b>a b</b> c", Done("C B A", ((2, 0), (1, 1), (0, 2))), "C <b>B A</b>"),
-        ("<b>a</b> <i>b</i>", Done("B A", ((1, 0), (0, 1))), "<i>B</i> <b>A</b>"),
-        ("<b>a b</b> c d", Done("A C D B B", ((0, 0), (2, 1), (3, 2), (1, 3), (1, 4))), "A C D <b>B B</b>"),
-        ("<a>turn off</a> it", Done("schaltet es aus", ((0, 0), (2, 1), (1, 2))), "<a>schaltet es aus</a>"),
-        ("<a>a b</a> <i>c</i> d", Done("A C B D", ((0, 0), (2, 1), (1, 2), (3, 3))), "<a>A C B</a> <i>D</i>"),
-        ("<b>a <i>x</i></b> w <u>q</u>", Done("A X W W X", ((0, 0), (1, 1), (2, 2), (2, 3), (1, 4))),
+        ("(<i><b>tired</b></i>) dog", Aligned("(müder) Hund", ((0, 0), (1, 1))), "(<i><b>müder</b></i>) Hund"),
+        ("a <i><b>tired</b>.</i>", Aligned("ein müder.", ((0, 0), (1, 1))), "ein <i><b>müder</b>.</i>"),
+        ("<b>a b</b> c", Aligned("C B A", ((2, 0), (1, 1), (0, 2))), "C <b>B A</b>"),
+        ("<b>a</b> <i>b</i>", Aligned("B A", ((1, 0), (0, 1))), "<i>B</i> <b>A</b>"),
+        ("<b>a b</b> c d", Aligned("A C D B B", ((0, 0), (2, 1), (3, 2), (1, 3), (1, 4))), "A C D <b>B B</b>"),
+        ("<a>turn off</a> it", Aligned("schaltet es aus", ((0, 0), (2, 1), (1, 2))), "<a>schaltet es aus</a>"),
+        ("<a>a b</a> <i>c</i> d", Aligned("A C B D", ((0, 0), (2, 1), (1, 2), (3, 3))), "<a>A C B</a> <i>D</i>"),
+        ("<b>a <i>x</i></b> w <u>q</u>", Aligned("A X W W X", ((0, 0), (1, 1), (2, 2), (2, 3), (1, 4))),
          "<b>A <i>X</i></b> W W <u>X</u>"),
-        ("x<img> <b>y z</b>", Done("Y X Z", ((1, 0), (0, 1), (2, 2))), "<b>Y X Z</b><img>"),
-        ("<b>a</b> <i>b</i>", Done("X", ((0, 0),)), "<b>X</b><i></i>"),  # nothing is left for the other
-        ("<b>a</b> b", Done(""), "<b></b>"),
-        ("one<br>two", Done("EINS"), "EINS<br>ZWEI"),
-        ("a <code>make <b></code> c", Done("A C", ((0, 0), (1, 1))), "A <code>make <b></code> C"),
-        ("Ctrl<wbr>Alt", Done("StrgAlt", ((0, 0),)), "StrgAlt<wbr>"),
-        ("AT&amp;T &copy; &#8364;5", Done("AT&T © €5"), "AT&amp;T © €5"),
-        ("<p>&nbsp;</p><p>—</p>", Done(""), "<p>&nbsp;</p><p>—</p>"),
-        ('<p translate="no">one</p><script>if (a<b) "</p>"</script><style>b</style><pre>two</pre>', Done(""),
+        ("x<img> <b>y z</b>", Aligned("Y X Z", ((1, 0), (0, 1), (2, 2))), "<b>Y X Z</b><img>"),
+        ("<b>a</b> <i>b</i>", Aligned("X", ((0, 0),)), "<b>X</b><i></i>"),  # no word is left for the other element
+        ("<b>a</b> b", Aligned(""), "<b></b>"),
+        ("one<br>two", Aligned("EINS"), "EINS<br>ZWEI"),
+        ("a <code>make <b></code> c", Aligned("A C", ((0, 0), (1, 1))), "A <code>make <b></code> C"),
+        ("Ctrl<wbr>Alt", Aligned("StrgAlt", ((0, 0),)), "StrgAlt<wbr>"),
+        ("AT&amp;T &copy; &#8364;5", Aligned("AT&T © €5"), "AT&amp;T © €5"),
+        ("<p>&nbsp;</p><p>—</p>", Aligned(""), "<p>&nbsp;</p><p>—</p>"),
+        ('<p translate="no">one</p><script>if (a<b) "</p>"</script><style>b</style><pre>two</pre>', Aligned(""),
          '<p translate="no">one</p><script>if (a<b) "</p>"</script><style>b</style><pre>two</pre>'),
     ],
 )  # fmt: skip
-def test_tags_go_where_their_words_went(html: str, done: Done, expected: str) -> None:
-    document = Markup(html)
-    more = [done, Done("ZWEI")][: len(document.texts)]
-    assert document.filled(more) == expected
+def test_tags_move_with_their_words(html: str, translation: Aligned, expected: str) -> None:
+    document = HtmlDocument(html)
+    translations = [translation, Aligned("ZWEI")][: len(document.texts)]
+    assert document.fill(translations) == expected
 
 
-def test_what_the_model_sees_is_plain_text() -> None:
-    assert Markup("<p>The <b>ani</b>mal\n <!-- no --> &amp; I</p>two<br>three").texts == [
+def test_model_gets_plain_text() -> None:
+    assert HtmlDocument("<p>The <b>ani</b>mal\n <!-- no --> &amp; I</p>two<br>three").texts == [
         "The animal & I", "two", "three",
     ]  # fmt: skip
 
@@ -219,12 +219,12 @@ def test_what_the_model_sees_is_plain_text() -> None:
     ["<a ", "<!--", "<", "</", "<![", "<a b='", "<script>", "<b>", "</b>", "<b>x ", "<b>x</b> ", "<i>a<b>", "&",
      "a<br>", "<span translate=no>", "<img>", "<img> x ", "x<b></b>", "x </i><b>"],
 )  # fmt: skip
-def test_no_input_takes_long(part: str) -> None:
+def test_no_input_takes_quadratic_time(part: str) -> None:
     html = part * (20_000 // len(part))
     started_at = process_time()
-    document = Markup(html)
-    out = document.filled([Done(text.upper()) for text in document.texts])
-    assert process_time() - started_at < 3.0  # what grows with the square takes minutes
+    document = HtmlDocument(html)
+    out = document.fill([Aligned(text.upper()) for text in document.texts])
+    assert process_time() - started_at < 3.0  # quadratic time would be minutes
     assert len(out) >= len(html.rstrip()) - 2
 
 
@@ -236,7 +236,7 @@ def test_no_input_takes_long(part: str) -> None:
         ("was tired<sup>[1]</sup> and slept", "war <sup>müde[1]</sup> und schlief"),
     ],
 )
-def test_a_mark_in_a_word_stays_with_its_word(html: str, expected: str) -> None:
+def test_element_inside_a_word_stays_with_its_word(html: str, expected: str) -> None:
     text = Tags(expected).text
     alignment = tuple((i, i) for i in range(len(Tags(html).text.split())))
-    assert translated(html, Done(text, alignment)) == expected
+    assert translate(html, Aligned(text, alignment)) == expected

@@ -1,4 +1,4 @@
-"""What can be said of a translation besides its text: tokens, which word came from which, and what looks wrong."""
+"""Details of a translation: its tokens, the alignment of its words, and warnings."""
 
 from __future__ import annotations
 
@@ -10,64 +10,64 @@ from regard.decoding.options import Hypothesis
 from regard.text.tokenizer import Tokenizer
 from regard.text.words import word_numbers
 
-# A sequence of so many symbols that comes so many times in a row is a loop, not language.
-_LOOP_TIMES = 4
-_LOOP_LONGEST = 8
-_FEWEST_TO_JUDGE = 8  # symbols; shorter texts may well be copied, or differ much in length
-_FAR_TOO = 4.0  # times longer or shorter
+# A sequence of up to 8 tokens that is repeated 4 times or more is a loop.
+_MIN_REPEATS = 4
+_MAX_LOOP_LENGTH = 8
+_MIN_LENGTH = 8  # tokens; shorter texts may be copied, or differ in length, without being wrong
+_MAX_LENGTH_RATIO = 4.0
 
 
 class Token(NamedTuple):
-    """A sub-word as it stands in the vocabulary, and how sure the model was of it."""
+    """A sub-word of the vocabulary and its probability."""
 
     piece: str
     probability: float
 
 
-def tokens_of(tokenizer: Tokenizer, found: Hypothesis) -> tuple[Token, ...]:
+def tokens_of(tokenizer: Tokenizer, hypothesis: Hypothesis) -> tuple[Token, ...]:
     """The sub-words of a hypothesis with their probabilities."""
-    pairs = zip(found.ids, found.log_probs, strict=False)  # the last log-probability may be the end symbol's
-    return tuple(Token(tokenizer.piece(one), exp(log_prob)) for one, log_prob in pairs)
+    pairs = zip(hypothesis.ids, hypothesis.log_probs, strict=False)  # there may be one more, for the end symbol
+    return tuple(Token(tokenizer.piece(piece_id), exp(log_prob)) for piece_id, log_prob in pairs)
 
 
 def align_words(
-    source: Tokenizer, target: Tokenizer, source_ids: Sequence[int], found: Hypothesis
+    source: Tokenizer, target: Tokenizer, source_ids: Sequence[int], hypothesis: Hypothesis
 ) -> tuple[tuple[int, int], ...]:
-    """(source word, target word): each target word with the source word that its sub-words looked at most."""
-    if found.attention is None:
+    """(source word, target word): for each target word the source word with the largest sum of attention weights."""
+    if hypothesis.attention is None:
         return ()
-    source_words, target_words = word_numbers(source, source_ids), word_numbers(target, found.ids)
-    looked: dict[int, dict[int, float]] = {}
-    for word, row in zip(target_words, found.attention, strict=True):
+    source_words, target_words = word_numbers(source, source_ids), word_numbers(target, hypothesis.ids)
+    weights: dict[int, dict[int, float]] = {}
+    for word, row in zip(target_words, hypothesis.attention, strict=True):
         if word is None:
             continue
-        for source_word, weight in zip(source_words, row, strict=False):  # the end symbol is nobody's partner
+        for source_word, weight in zip(source_words, row, strict=False):  # without the end symbol
             if source_word is not None:
-                sums = looked.setdefault(word, {})
+                sums = weights.setdefault(word, {})
                 sums[source_word] = sums.get(source_word, 0.0) + weight
-    return tuple((max(sums, key=lambda one: sums[one]), word) for word, sums in sorted(looked.items()))
+    return tuple((max(sums, key=sums.__getitem__), word) for word, sums in sorted(weights.items()))
 
 
 def warnings_of(source: str, text: str, source_ids: Sequence[int], ids: Sequence[int]) -> tuple[str, ...]:
-    """Signs that the model made something up."""
-    found = []
-    if loops(ids):
-        found.append("loops")
-    if len(source_ids) >= _FEWEST_TO_JUDGE and source == text:
-        found.append("copies")
-    if len(source_ids) >= _FEWEST_TO_JUDGE and len(ids) * _FAR_TOO < len(source_ids):
-        found.append("short")
-    if len(ids) >= _FEWEST_TO_JUDGE and len(ids) > _FAR_TOO * len(source_ids):
-        found.append("long")
-    return tuple(found)
+    """Signs of a hallucination: "loops", "copies", "short", "long"."""
+    warnings = []
+    if has_loop(ids):
+        warnings.append("loops")
+    if len(source_ids) >= _MIN_LENGTH and source == text:
+        warnings.append("copies")
+    if len(source_ids) >= _MIN_LENGTH and len(ids) * _MAX_LENGTH_RATIO < len(source_ids):
+        warnings.append("short")
+    if len(ids) >= _MIN_LENGTH and len(ids) > _MAX_LENGTH_RATIO * len(source_ids):
+        warnings.append("long")
+    return tuple(warnings)
 
 
-def loops(ids: Sequence[int]) -> bool:
-    """Whether some short sequence comes again and again without a break."""
-    for size in range(1, min(_LOOP_LONGEST, len(ids) // _LOOP_TIMES) + 1):
-        run = 0
-        for place in range(size, len(ids)):
-            run = run + 1 if ids[place] == ids[place - size] else 0
-            if run >= size * (_LOOP_TIMES - 1):
+def has_loop(ids: Sequence[int]) -> bool:
+    """Whether a short sequence is repeated many times in a row."""
+    for size in range(1, min(_MAX_LOOP_LENGTH, len(ids) // _MIN_REPEATS) + 1):
+        n_equal = 0
+        for position in range(size, len(ids)):
+            n_equal = n_equal + 1 if ids[position] == ids[position - size] else 0
+            if n_equal >= size * (_MIN_REPEATS - 1):
                 return True
     return False

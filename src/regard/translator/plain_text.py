@@ -1,4 +1,4 @@
-"""Plain text of many lines: each line is translated, and stays where it is."""
+"""Translates plain text line by line, and keeps its layout."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from regard.translator import Translation
-from regard.translator.markup.document import is_sayable
+from regard.translator.markup.document import has_words
 
 
-class _Line(NamedTuple):
-    """What is to translate of a line, and the white space around it."""
+class _TextLine(NamedTuple):
+    """The text of a line, and the white space around it."""
 
     before: str
     text: str
-    behind: str
+    after: str
 
 
 class PlainText:
-    """A text, cut into lines; those without a letter or a digit stay as they are."""
+    """A text, split into lines; lines without letters or digits stay unchanged."""
 
     def __init__(self, text: str) -> None:
-        self._lines = [_line(one) for one in text.split("\n")]
-        self.texts = [line.text for line in self._lines if is_sayable(line.text)]  # what there is to translate
+        self._lines = [_split_line(line) for line in text.split("\n")]
+        self.texts = [line.text for line in self._lines if has_words(line.text)]  # to translate
 
-    def filled(self, translations: Sequence[Translation]) -> str:
+    def fill(self, translations: Sequence[Translation]) -> str:
         """The text with its lines translated, in the order of `texts`."""
-        return self._filled([one.text for one in translations])
+        return self._fill([translation.text for translation in translations])
 
     def alternatives(self, translations: Sequence[Translation]) -> list[str]:
-        """The next best texts: of every line its second, of every line its third, … as long as any line has one."""
-        n_more = max((len(one.alternatives) for one in translations), default=0)
-        ranked = [[one.text, *(other.text for other in one.alternatives)] for one in translations]
-        texts = [self._filled([one[min(rank, len(one) - 1)] for one in ranked]) for rank in range(n_more + 1)]
+        """Alternative texts: the second best translation of every line, the third best, … where a line has one."""
+        n_alternatives = max((len(translation.alternatives) for translation in translations), default=0)
+        ranked = [[best.text, *(other.text for other in best.alternatives)] for best in translations]
+        texts = [self._fill([line[min(rank, len(line) - 1)] for line in ranked]) for rank in range(n_alternatives + 1)]
         return list(dict.fromkeys(texts))[1:]
 
-    def _filled(self, texts: Sequence[str]) -> str:
-        left = iter(texts)
+    def _fill(self, texts: Sequence[str]) -> str:
+        remaining = iter(texts)
         return "\n".join(
-            f"{line.before}{next(left) if is_sayable(line.text) else line.text}{line.behind}" for line in self._lines
+            f"{line.before}{next(remaining) if has_words(line.text) else line.text}{line.after}" for line in self._lines
         )
 
 
-def _line(text: str) -> _Line:
-    inner = text.strip()
-    start = text.find(inner) if inner else len(text)
-    return _Line(text[:start], inner, text[start + len(inner) :])
+def _split_line(line: str) -> _TextLine:
+    text = line.strip()
+    start = line.find(text) if text else len(line)
+    return _TextLine(line[:start], text, line[start + len(text) :])

@@ -18,13 +18,13 @@ from regard.serve.service import Service
 from regard.text.language_detection import Detected, Detector
 from regard.text.languages import Languages, language_name
 from regard.translator import Translation
-from regard.translator.markup.document import Markup
+from regard.translator.markup.document import HtmlDocument
 from regard.translator.plain_text import PlainText
 
 _MIN_TARGET_CONFIDENCE = 80.0  # a text detected as the target language with this confidence is not translated
 _FRONTEND_TIMEOUT = 500  # milliseconds that a LibreTranslate page waits after a key press
 
-Document = Markup | PlainText
+Document = HtmlDocument | PlainText
 
 
 def libretranslate_router(service: Service) -> APIRouter:
@@ -190,7 +190,7 @@ class LibreTranslate:
         }
         await self._admit(texts, alternatives)
         for model, indices in indices_of.items():
-            details = any(isinstance(documents[index], Markup) for index in indices)
+            details = any(isinstance(documents[index], HtmlDocument) for index in indices)
             translated = iter(await self._translate_texts(model, texts[model], target, alternatives, details, deadline))
             for index in indices:
                 translations[index] = [next(translated) for _ in documents[index].texts]
@@ -251,14 +251,14 @@ def _primary(code: str) -> str:
 
 
 def _document(text: str, html: bool) -> Document:
-    return Markup(text) if html else PlainText(text)
+    return HtmlDocument(text) if html else PlainText(text)
 
 
 def _response(
     documents: Sequence[Document], translations: Sequence[list[Translation]], with_alternatives: bool
 ) -> dict[str, Any]:
     pairs = list(zip(documents, translations, strict=True))
-    response: dict[str, Any] = {"translatedText": [document.filled(translated) for document, translated in pairs]}
+    response: dict[str, Any] = {"translatedText": [document.fill(translated) for document, translated in pairs]}
     if with_alternatives:  # for plain text only, as in LibreTranslate
         response["alternatives"] = [
             document.alternatives(translated) if isinstance(document, PlainText) else []

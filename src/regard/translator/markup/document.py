@@ -1,7 +1,7 @@
-"""HTML whose text is translated and whose tags are not: each comes back once, as it was, around the words it enclosed.
+"""Translates HTML: the text changes, and every tag is kept, around the words that it enclosed.
 
-A block's text is one sentence for the model, whatever tags are inside it. `Markup(html).texts` are these sentences;
-`filled` puts their translations in their places.
+The text of a block is one sentence for the model, without the tags inside it. `HtmlDocument(html).texts` are these
+sentences; `fill` puts their translations in their places.
 """
 
 from __future__ import annotations
@@ -11,93 +11,93 @@ from collections.abc import Iterator, Sequence
 from html import unescape
 from itertools import accumulate
 
-from regard.translator.markup.placement import Sentence, Translated
-from regard.translator.markup.tokens import Token, tokens
+from regard.translator.markup.placement import AlignedText, MarkupSentence
+from regard.translator.markup.tokens import MarkupToken, tokenize
 
-_MAX_DEPTH = 32  # of tags within one sentence; deeper ones part it
+_MAX_DEPTH = 32  # of nested tags within one sentence; deeper tags split it
 
 
-class Markup:
-    """A document, cut into what stays as it is and sentences."""
+class HtmlDocument:
+    """An HTML document, split into sentences and parts that stay unchanged."""
 
     def __init__(self, html: str) -> None:
-        self._parts: list[str | Sentence] = []
-        run: list[Token] = []
-        for token in (*tokens(html), Token("boundary", "")):
+        self._parts: list[str | MarkupSentence] = []
+        block: list[MarkupToken] = []
+        for token in (*tokenize(html), MarkupToken("boundary", "")):
             if token.kind != "boundary":
-                run.append(token)
+                block.append(token)
                 continue
-            for part in _parted(run):
-                self._add(part)
+            for tokens in _split_at_unpaired(block):
+                self._add(tokens)
             self._parts.append(token.raw)
-            run = []
+            block = []
 
     @property
     def texts(self) -> list[str]:
-        """What there is to translate, as plain text."""
-        return [part.text for part in self._sentences]
+        """The sentences to translate, as plain text."""
+        return [sentence.text for sentence in self._sentences]
 
-    def filled(self, translations: Sequence[Translated]) -> str:
+    def fill(self, translations: Sequence[AlignedText]) -> str:
         """The document with its sentences translated, in the order of `texts`."""
-        done = dict(zip(map(id, self._sentences), translations, strict=True))
-        return "".join(part if isinstance(part, str) else part.placed(done[id(part)]) for part in self._parts)
+        by_sentence = dict(zip(map(id, self._sentences), translations, strict=True))
+        return "".join(part if isinstance(part, str) else part.fill(by_sentence[id(part)]) for part in self._parts)
 
     @property
-    def _sentences(self) -> list[Sentence]:
-        return [part for part in self._parts if isinstance(part, Sentence)]
+    def _sentences(self) -> list[MarkupSentence]:
+        return [part for part in self._parts if isinstance(part, MarkupSentence)]
 
-    def _add(self, part: list[Token]) -> None:
-        """White space around a sentence stays outside it; what has no word is no sentence."""
-        if not any(token.kind == "text" and is_sayable(unescape(token.raw)) for token in part):
-            self._parts += [token.raw for token in part]
+    def _add(self, tokens: list[MarkupToken]) -> None:
+        """Add a sentence, without the white space around it; tokens without words stay unchanged."""
+        if not any(token.kind == "text" and has_words(unescape(token.raw)) for token in tokens):
+            self._parts += [token.raw for token in tokens]
             return
-        first, last = part[0], part[-1]
+        first, last = tokens[0], tokens[-1]
         before = first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == "text" else ""
-        behind = last.raw[len(last.raw.rstrip()) :] if last.kind == "text" else ""
-        self._parts += [before, Sentence(part), behind]
+        after = last.raw[len(last.raw.rstrip()) :] if last.kind == "text" else ""
+        self._parts += [before, MarkupSentence(tokens), after]
 
 
-def is_sayable(text: str) -> bool:
-    """Whether there is something to translate: a letter or a digit, not only signs."""
+def has_words(text: str) -> bool:
+    """Whether there is anything to translate: a letter or a digit, not only punctuation."""
     return any(character.isalnum() for character in text)
 
 
-def _parted(run: list[Token]) -> Iterator[list[Token]]:
-    """Cut where a tag has no partner within the same block: nothing may move across it."""
-    alone = _alone(run)
-    part: list[Token] = []
-    for number, token in enumerate(run):
-        if number in alone:
-            yield part
+def _split_at_unpaired(block: list[MarkupToken]) -> Iterator[list[MarkupToken]]:
+    """Split a block at tags without a partner in it: no word may move across them."""
+    unpaired = _unpaired_tags(block)
+    tokens: list[MarkupToken] = []
+    for index, token in enumerate(block):
+        if index in unpaired:
+            yield tokens
             yield [token]
-            part = []
+            tokens = []
         else:
-            part.append(token)
-    yield part
+            tokens.append(token)
+    yield tokens
 
 
-def _alone(run: list[Token]) -> set[int]:
-    """The tags without a partner, those nested too deep, and those with such a tag between them."""
+def _unpaired_tags(block: list[MarkupToken]) -> set[int]:
+    """Indices of tags without a partner, of tags nested too deep, and of pairs with such a tag between them."""
     pairs: list[tuple[int, int]] = []
-    waiting: list[int] = []
-    names: Counter[str] = Counter()
-    alone: set[int] = set()
-    for number, token in enumerate(run):
+    open_tags: list[int] = []
+    n_open: Counter[str] = Counter()
+    unpaired: set[int] = set()
+    for index, token in enumerate(block):
         if token.kind == "start":
-            waiting.append(number)
-            names[token.name] += 1
-        elif token.kind == "end" and not names[token.name]:
-            alone.add(number)
+            open_tags.append(index)
+            n_open[token.name] += 1
+        elif token.kind == "end" and not n_open[token.name]:
+            unpaired.add(index)
         elif token.kind == "end":
-            too_deep = len(waiting) > _MAX_DEPTH
-            while run[opened := waiting.pop()].name != token.name:
-                alone.add(opened)
-                names[run[opened].name] -= 1
-            names[token.name] -= 1
-            pairs.append((opened, number))
+            too_deep = len(open_tags) > _MAX_DEPTH
+            while block[start := open_tags.pop()].name != token.name:
+                unpaired.add(start)
+                n_open[block[start].name] -= 1
+            n_open[token.name] -= 1
+            pairs.append((start, index))
             if too_deep:
-                alone |= {opened, number}
-    alone |= set(waiting)
-    n_before = list(accumulate((number in alone for number in range(len(run))), initial=0))
+                unpaired |= {start, index}
+    unpaired |= set(open_tags)
+    n_before = list(accumulate((index in unpaired for index in range(len(block))), initial=0))
     broken = [pair for pair in pairs if n_before[pair[1]] > n_before[pair[0]]]
-    return alone.union(*broken)
+    return unpaired.union(*broken)

@@ -1,7 +1,7 @@
-"""Where the tags of a sentence go in its translation: around the words that align with those they enclosed.
+"""Puts the tags of a sentence into its translation, around the words aligned with those they enclosed.
 
-A tag is never doubled, so an element whose words have been scattered takes the best run of them. Which element is
-inside which never changes; elements beside each other may change places, as words do.
+No tag is repeated, so an element whose words are scattered takes the best run of them. Nesting never changes; sibling
+elements may change places, as words do.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape, unescape
-from typing import Protocol
+from itertools import takewhile
+from typing import Literal, NamedTuple, Protocol
 
 from regard.text import normalise
-from regard.translator.markup.joining import Item, joined, word_items
-from regard.translator.markup.tokens import Token
+from regard.translator.markup.tokens import MarkupToken
 
-_LOOK_BACK = 8  # source words before a point that are asked for their place
+_MAX_LOOK_BACK = 8  # source words before a point that are searched for an aligned one
 
 
-class Translated(Protocol):
-    """As much of a `Translation` as is needed here."""
+class AlignedText(Protocol):
+    """The attributes of a `Translation` that are needed here."""
 
     @property
     def text(self) -> str: ...
@@ -31,40 +31,40 @@ class Translated(Protocol):
 
 @dataclass(eq=False)
 class _Node:
-    """An element, or (without an end) a point; `start` and `stop` count the characters of the sentence."""
+    """An element, or a point (without an end tag); `start` and `stop` are character offsets in the sentence."""
 
     raw: str
     start: int
-    path: tuple[_Node, ...] = ()  # from the outermost element down to the one it is in
+    path: tuple[_Node, ...] = ()  # the elements around it, outermost first
     stop: int = 0
     end: str | None = None
-    inside: list[_Node] = field(default_factory=list)
+    children: list[_Node] = field(default_factory=list)
 
 
-class Sentence:
-    """One block's text, with the tags inside it."""
+class MarkupSentence:
+    """The text of one block and the tags inside it."""
 
-    def __init__(self, part: Sequence[Token]) -> None:
+    def __init__(self, tokens: Sequence[MarkupToken]) -> None:
         self._root = _Node("", 0, end="")
-        raw = self._build(part)
-        self._raw = raw
-        self._words = list(_word_spans(raw))
+        self._raw = self._build_tree(tokens)
+        self._spans = list(_word_spans(self._raw))
         self._owners = self._find_owners()
-        self.text = normalise(raw)
+        self.text = normalise(self._raw)
 
-    def placed(self, translated: Translated) -> str:
+    def fill(self, translation: AlignedText) -> str:
         """The translation as HTML, with every tag."""
-        if not self._root.inside:
-            return escape(translated.text, quote=False)
-        words = translated.text.split()
-        return joined(_Placing(self._raw, self._words, self._owners, words, translated.alignment).items(self._root))
+        if not self._root.children:
+            return escape(translation.text, quote=False)
+        words = translation.text.split()
+        placement = _TagPlacement(self._raw, self._spans, self._owners, words, translation.alignment)
+        return _join(placement.items(self._root))
 
-    def _build(self, part: Sequence[Token]) -> str:
-        """The tree of tags; every start has its end (the caller has seen to that)."""
+    def _build_tree(self, tokens: Sequence[MarkupToken]) -> str:
+        """Build the tree of tags, and return the text; the caller makes sure that every start tag has an end tag."""
         texts: list[str] = []
         length = 0
         path: tuple[_Node, ...] = (self._root,)
-        for token in part:
+        for token in tokens:
             if token.kind == "text":
                 texts.append(unescape(token.raw))
                 length += len(texts[-1])
@@ -73,27 +73,36 @@ class Sentence:
                 path = path[:-1]
             else:
                 node = _Node(token.raw, length, path, stop=length)
-                path[-1].inside.append(node)
+                path[-1].children.append(node)
                 if token.kind == "start":
                     path = (*path, node)
         self._root.stop = length
         return "".join(texts)
 
     def _find_owners(self) -> list[_Node]:
-        """For each word the innermost element that has at least half of it."""
-        starts = [start for start, _ in self._words]
-        owners = [self._root] * len(self._words)
+        """For each word, the innermost element that contains at least half of it."""
+        starts = [start for start, _ in self._spans]
+        owners = [self._root] * len(self._spans)
         for node in _elements(self._root):
             first = max(0, bisect_right(starts, node.start) - 1)
-            for number in range(first, bisect_left(starts, node.stop)):
-                start, stop = self._words[number]
+            for index in range(first, bisect_left(starts, node.stop)):
+                start, stop = self._spans[index]
                 if 2 * (min(stop, node.stop) - max(start, node.start)) >= stop - start:
-                    owners[number] = node
+                    owners[index] = node
         return owners
 
 
-class _Placing:
-    """One translation of one sentence: which target words each element gets."""
+class _Item(NamedTuple):
+    """A piece of the output. A word is up to three items: leading punctuation, the word, trailing punctuation."""
+
+    kind: Literal["leading", "word", "trailing", "open", "close", "point"]
+    text: str
+    starts_word: bool = False  # a space belongs before it
+    spaced: tuple[bool, bool] = (False, False)  # for a point: whether it had a space before and after it
+
+
+class _TagPlacement:
+    """Assigns target words to the elements of a sentence, for one translation."""
 
     def __init__(
         self,
@@ -105,196 +114,201 @@ class _Placing:
     ) -> None:
         self._raw, self._spans, self._words = raw, spans, words
         self._starts = [start for start, _ in spans]
-        known = [(one, two) for one, two in alignment if 0 <= one < len(spans) and 0 <= two < len(words)]
-        # without an alignment, the order of the words is the best guess
-        known = known or [(place * len(spans) // len(words), place) for place in range(len(words))]
-        self._places: dict[int, list[int]] = {}  # source word → target words
+        pairs = [
+            (source, target) for source, target in alignment if 0 <= source < len(spans) and 0 <= target < len(words)
+        ]
+        # without an alignment, assume that the order of words is the same
+        pairs = pairs or [(target * len(spans) // len(words), target) for target in range(len(words))]
+        self._targets: dict[int, list[int]] = {}  # source word → target words
         owned: list[_Node | None] = [None] * len(words)
-        for source, target in known:
-            self._places.setdefault(source, []).append(target)
+        for source, target in pairs:
+            self._targets.setdefault(source, []).append(target)
             owned[target] = owners[source]
-        self._owned = _filled(owned)
+        self._owners = _complete_owners(owned)
 
-    def items(self, root: _Node) -> list[Item]:
-        return self._inside(root, 0, len(self._words))
+    def items(self, root: _Node) -> list[_Item]:
+        return self._content(root, 0, len(self._words))
 
-    def _inside(self, node: _Node, low: int, high: int) -> list[Item]:
-        """What is between an element's tags, when it has the target words from `low` to `high`."""
-        taken = self._share_out(node, low, high)
-        ends = sorted(taken.values())
-        at: dict[int, list[_Node]] = {}
-        for one in node.inside:
-            if one not in taken:
-                at.setdefault(_outside(self._place(one, node, low, high), ends), []).append(one)
-        begins = {span[0]: one for one, span in taken.items()}
-        items: list[Item] = []
-        place = low
-        while place <= high:
-            for one in at.get(place, ()):
-                items += self._element(one, place, place)
-            if place == high:
+    def _content(self, node: _Node, low: int, high: int) -> list[_Item]:
+        """The items between an element's tags, if it has the target words from `low` to `high`."""
+        spans = self._assign_spans(node, low, high)
+        ordered = sorted(spans.values())
+        points: dict[int, list[_Node]] = {}
+        for child in node.children:
+            if child not in spans:
+                position = _move_outside(self._point_position(child, node, low, high), ordered)
+                points.setdefault(position, []).append(child)
+        by_start = {span[0]: child for child, span in spans.items()}
+        items: list[_Item] = []
+        position = low
+        while position <= high:
+            for child in points.get(position, ()):
+                items += self._element(child, position, position)
+            if position == high:
                 break
-            if place in begins:
-                one = begins[place]
-                items += self._element(one, *taken[one])
-                place = taken[one][1]
+            if position in by_start:
+                child = by_start[position]
+                items += self._element(child, *spans[child])
+                position = spans[child][1]
             else:
-                items += word_items(self._words[place])
-                place += 1
+                items += _word_items(self._words[position])
+                position += 1
         return items
 
-    def _element(self, node: _Node, low: int, high: int) -> list[Item]:
+    def _element(self, node: _Node, low: int, high: int) -> list[_Item]:
         if node.end is None:
-            return [Item("point", node.raw, spaced=self._spaces(node))]
-        before, behind = self._signs_outside(node)
-        items = self._inside(node, low, high)
-        head = [items.pop(0)] if before and items and items[0].kind == "before" else []
-        tail = [items.pop()] if behind and items and items[-1].kind == "behind" else []
-        return [*head, Item("open", node.raw), *items, Item("close", node.end), *tail]
+            return [_Item("point", node.raw, spaced=self._has_spaces(node))]
+        leading_outside, trailing_outside = self._punctuation_outside(node)
+        items = self._content(node, low, high)
+        head = [items.pop(0)] if leading_outside and items and items[0].kind == "leading" else []
+        tail = [items.pop()] if trailing_outside and items and items[-1].kind == "trailing" else []
+        return [*head, _Item("open", node.raw), *items, _Item("close", node.end), *tail]
 
-    def _share_out(self, node: _Node, low: int, high: int) -> dict[_Node, tuple[int, int]]:
-        """Each element inside takes a run of its words; one that has text but no run takes the nearest free word."""
+    def _assign_spans(self, node: _Node, low: int, high: int) -> dict[_Node, tuple[int, int]]:
+        """Each child element takes a run of its words; one with text but without a run takes the nearest free word."""
         owned: dict[_Node, list[int]] = {}
-        for place in range(low, high):
-            child = _child(self._owned[place], node)
+        for position in range(low, high):
+            child = _child_towards(node, self._owners[position])
             if child is not None:
-                owned.setdefault(child, []).append(place)
-        taken: dict[_Node, tuple[int, int]] = {}
+                owned.setdefault(child, []).append(position)
+        spans: dict[_Node, tuple[int, int]] = {}
         used: set[int] = set()
-        for child in sorted(owned, key=lambda one: -len(owned[one])):
-            span = next((span for span in _runs(owned[child]) if used.isdisjoint(range(*span))), None)
+        for child in sorted(owned, key=lambda element: -len(owned[element])):
+            span = next((span for span in _candidate_spans(owned[child]) if used.isdisjoint(range(*span))), None)
             if span is not None:
-                taken[child] = span
+                spans[child] = span
                 used.update(range(*span))
-        homeless = [one for one in node.inside if one.end is not None and one not in taken and self._has_text(one)]
-        if homeless:
-            self._house(homeless, taken, node, low, high)
-        return taken
+        remaining = [
+            child for child in node.children if child.end is not None and child not in spans and self._has_text(child)
+        ]
+        if remaining:
+            self._assign_free_words(remaining, spans, node, low, high)
+        return spans
 
-    def _house(
-        self, homeless: list[_Node], taken: dict[_Node, tuple[int, int]], node: _Node, low: int, high: int
+    def _assign_free_words(
+        self, remaining: list[_Node], spans: dict[_Node, tuple[int, int]], node: _Node, low: int, high: int
     ) -> None:
-        covered = {place for span in taken.values() for place in range(*span)}
-        free = [place for place in range(low, high) if place not in covered]
-        for one in homeless:
+        used = {position for span in spans.values() for position in range(*span)}
+        free = [position for position in range(low, high) if position not in used]
+        for child in remaining:
             if not free:
                 return
-            inside = self._word_around(one, low, high)
-            wanted = self._place(one, node, low, high) if inside is None else inside
+            inside_word = self._word_around(child, low, high)
+            wanted = self._point_position(child, node, low, high) if inside_word is None else inside_word
             right = min(bisect_left(free, wanted), len(free) - 1)
-            nearest = min((right, max(0, right - 1)), key=lambda number: abs(free[number] - wanted))
-            place = free.pop(nearest)
-            taken[one] = place, place + 1
+            nearest = min((right, max(0, right - 1)), key=lambda index: abs(free[index] - wanted))
+            position = free.pop(nearest)
+            spans[child] = position, position + 1
 
     def _word_around(self, node: _Node, low: int, high: int) -> int | None:
-        """Where the word goes in whose middle an element begins: `H<sub>2</sub>O`."""
+        """The target of the word in whose middle an element starts: `H<sub>2</sub>O`."""
         word = bisect_left(self._starts, node.start) - 1
         if word < 0 or node.start >= self._spans[word][1]:
             return None
-        within = [place for place in self._places.get(word, ()) if low <= place < high]
-        return max(within, default=None)
+        targets = [target for target in self._targets.get(word, ()) if low <= target < high]
+        return max(targets, default=None)
 
-    def _place(self, node: _Node, parent: _Node, low: int, high: int) -> int:
-        """Where a point goes: behind the translation of the word before it."""
+    def _point_position(self, node: _Node, parent: _Node, low: int, high: int) -> int:
+        """The position of a point: after the translation of the word before it."""
         last = bisect_left(self._starts, node.start) - 1
         if last + 1 >= len(self._starts) or self._starts[last + 1] >= parent.stop:
             return high
-        for word in range(last, max(-1, last - _LOOK_BACK), -1):
+        for word in range(last, max(-1, last - _MAX_LOOK_BACK), -1):
             if self._spans[word][1] <= parent.start:
                 return low
-            within = [place for place in self._places.get(word, ()) if low <= place < high]
-            if within:
-                return max(within) + 1
+            targets = [target for target in self._targets.get(word, ()) if low <= target < high]
+            if targets:
+                return max(targets) + 1
         return low
 
     def _has_text(self, node: _Node) -> bool:
         first = max(0, bisect_right(self._starts, node.start) - 1)
         return any(start < node.stop and stop > node.start for start, stop in self._spans[first : first + 2])
 
-    def _spaces(self, node: _Node) -> tuple[bool, bool]:
-        before, behind = self._raw[node.start - 1 : node.start], self._raw[node.start : node.start + 1]
-        return not before or _is_space(before), not behind or _is_space(behind)
+    def _has_spaces(self, node: _Node) -> tuple[bool, bool]:
+        """Whether there is a space, or nothing, before and after a point."""
+        before, after = self._raw[node.start - 1 : node.start], self._raw[node.start : node.start + 1]
+        return not before or _is_space(before), not after or _is_space(after)
 
-    def _signs_outside(self, node: _Node) -> tuple[bool, bool]:
-        """Whether the words at its edges go on outside it, but with signs alone: `<b>tired</b>.`"""
-        before, behind = False, False
-        for number in {bisect_right(self._starts, node.start) - 1, bisect_left(self._starts, node.stop) - 1}:
-            if number >= 0:
-                start, stop = self._spans[number]
-                before = before or (start < node.start < stop and _only_signs(self._raw[start : node.start]))
-                behind = behind or (start < node.stop < stop and _only_signs(self._raw[node.stop : stop]))
-        return before, behind
+    def _punctuation_outside(self, node: _Node) -> tuple[bool, bool]:
+        """Whether the first and last word continue outside the element with punctuation only: `<b>tired</b>.`"""
+        leading, trailing = False, False
+        for index in {bisect_right(self._starts, node.start) - 1, bisect_left(self._starts, node.stop) - 1}:
+            if index >= 0:
+                start, stop = self._spans[index]
+                leading = leading or (start < node.start < stop and _is_punctuation(self._raw[start : node.start]))
+                trailing = trailing or (start < node.stop < stop and _is_punctuation(self._raw[node.stop : stop]))
+        return leading, trailing
 
 
 def _elements(node: _Node) -> Iterator[_Node]:
-    """All elements below, outer ones first."""
-    for one in node.inside:
-        if one.end is not None:
-            yield one
-            yield from _elements(one)
+    """All elements below a node, outer ones first."""
+    for child in node.children:
+        if child.end is not None:
+            yield child
+            yield from _elements(child)
 
 
-def _child(owner: _Node, node: _Node) -> _Node | None:
-    """Of the elements around a word (its owner is the innermost), the one that is directly inside the node."""
+def _child_towards(node: _Node, owner: _Node) -> _Node | None:
+    """The child of `node` that is `owner` or contains it."""
     chain, depth = (*owner.path, owner), len(node.path)
     return chain[depth + 1] if len(chain) > depth + 1 and chain[depth] is node else None
 
 
-def _filled(owned: list[_Node | None]) -> list[_Node]:
-    """A word that nothing is known of belongs to what is around both its neighbours."""
-    known = [number for number, node in enumerate(owned) if node is not None]
-    filled: list[_Node] = []
-    for number, node in enumerate(owned):
+def _complete_owners(owners: list[_Node | None]) -> list[_Node]:
+    """A word without an owner belongs to the innermost element around both its neighbours."""
+    known = [index for index, node in enumerate(owners) if node is not None]
+    completed: list[_Node] = []
+    for index, node in enumerate(owners):
         if node is None:
-            right = bisect_left(known, number)
-            before, behind = owned[known[max(0, right - 1)]], owned[known[min(right, len(known) - 1)]]
-            assert before is not None and behind is not None
-            node = _around_both(before, behind)
-        filled.append(node)
-    return filled
+            right = bisect_left(known, index)
+            before, after = owners[known[max(0, right - 1)]], owners[known[min(right, len(known) - 1)]]
+            assert before is not None and after is not None
+            node = _common_ancestor(before, after)
+        completed.append(node)
+    return completed
 
 
-def _around_both(one: _Node, two: _Node) -> _Node:
-    if one is two:
-        return one
-    shared = [a for a, b in zip((*one.path, one), (*two.path, two), strict=False) if a is b]
-    return shared[-1]
+def _common_ancestor(a: _Node, b: _Node) -> _Node:
+    if a is b:
+        return a
+    return [x for x, y in zip((*a.path, a), (*b.path, b), strict=False) if x is y][-1]
 
 
-def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Where an element with these target words might go, best first; one stranger between two of them may come along.
+def _candidate_spans(positions: Sequence[int]) -> list[tuple[int, int]]:
+    """Spans for an element with these target words, best first; a span may include single words of others.
 
-    Alignments err by a word here and there: half a link is worse than a link with a word too many.
+    Alignments are often wrong by a word: a link around one word too many is better than half a link.
     """
-    runs: list[tuple[int, int, int]] = []  # begin, end, how many more of its own words than others
-    for reach in (2, 1):
-        found: list[list[int]] = []
-        for place in places:
-            if found and place - found[-1][-1] <= reach:
-                found[-1].append(place)
+    spans: list[tuple[int, int, int]] = []  # start, stop, own words minus other words
+    for max_distance in (2, 1):
+        runs: list[list[int]] = []
+        for position in positions:
+            if runs and position - runs[-1][-1] <= max_distance:
+                runs[-1].append(position)
             else:
-                found.append([place])
-        runs += [(one[0], one[-1] + 1, 2 * len(one) - (one[-1] + 1 - one[0])) for one in found]
-    runs.sort(key=lambda run: (-run[2], run[0] - run[1]))
-    return [(begin, end) for begin, end, _ in runs]
+                runs.append([position])
+        spans += [(run[0], run[-1] + 1, 2 * len(run) - (run[-1] + 1 - run[0])) for run in runs]
+    spans.sort(key=lambda span: (-span[2], span[0] - span[1]))
+    return [(start, stop) for start, stop, _ in spans]
 
 
-def _outside(place: int, taken: Sequence[tuple[int, int]]) -> int:
-    """The place itself, or the end of the span that it is within."""
-    number = bisect_left(taken, (place, 0)) - 1
-    return max(place, taken[number][1]) if number >= 0 else place
+def _move_outside(position: int, spans: Sequence[tuple[int, int]]) -> int:
+    """The position, or the end of the span that contains it."""
+    index = bisect_left(spans, (position, 0)) - 1
+    return max(position, spans[index][1]) if index >= 0 else position
 
 
 def _word_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Words as `normalise` parts them, in a text that it has not changed yet."""
+    """The words as separated by `normalise`, in the text before normalisation."""
     start: int | None = None
-    for place, character in enumerate(text):
+    for position, character in enumerate(text):
         if _is_space(character):
             if start is not None:
-                yield start, place
+                yield start, position
             start = None
         elif start is None:
-            start = place
+            start = position
     if start is not None:
         yield start, len(text)
 
@@ -304,5 +318,49 @@ def _is_space(character: str) -> bool:
     return not normalise(character)
 
 
-def _only_signs(text: str) -> bool:
+def _is_punctuation(text: str) -> bool:
     return not any(character.isalnum() for character in text)
+
+
+def _word_items(text: str) -> list[_Item]:
+    """A word, separated from the punctuation around it."""
+    start, stop = 0, len(text)
+    while start < stop and not text[start].isalnum():
+        start += 1
+    while stop > start and not text[stop - 1].isalnum():
+        stop -= 1
+    if start == stop:
+        return [_Item("word", text, starts_word=True)]
+    leading = [_Item("leading", text[:start], starts_word=True)] if start else []
+    trailing = [_Item("trailing", text[stop:])] if stop < len(text) else []
+    return [*leading, _Item("word", text[start:stop], starts_word=not leading), *trailing]
+
+
+def _join(items: Sequence[_Item]) -> str:
+    """The items as HTML, with spaces between words; a space is outside the tags next to it."""
+    parts: list[str] = []
+    tags: list[_Item] = []
+    started = False
+    for item in items:
+        if item.kind in ("open", "close", "point"):
+            tags.append(item)
+            continue
+        parts += _with_space(tags, before=started, after=True) if item.starts_word else [tag.text for tag in tags]
+        parts.append(escape(item.text, quote=False))
+        tags, started = [], True
+    parts += _with_space(tags, before=started, after=False)
+    return "".join(parts)
+
+
+def _with_space(tags: Sequence[_Item], before: bool, after: bool) -> list[str]:
+    """Tags between two words (`before` and `after` tell if there are any), with the space in its place among them."""
+    n_attached = len(list(takewhile(_is_attached_to_the_left, tags)))
+    rest = tags[n_attached:]
+    has_point = any(tag.kind == "point" for tag in rest)
+    space = [" "] if before and (after or has_point) else []
+    texts = [tag.text + (" " if after and tag.kind == "point" and tag.spaced[1] else "") for tag in rest]
+    return [*(tag.text for tag in tags[:n_attached]), *space, *texts]
+
+
+def _is_attached_to_the_left(tag: _Item) -> bool:
+    return tag.kind == "close" or (tag.kind == "point" and not tag.spaced[0])

@@ -1,7 +1,7 @@
-"""Cutting HTML into tags, text and the rest, so that the parts joined are the whole again, byte for byte.
+"""Splits HTML into tags, text and the rest; the joined tokens are the source, byte for byte.
 
-The standard library's parser gives attributes back changed, fails on some malformed input, and takes a time that grows
-with the square of the length on other. Here every character is looked at a bounded number of times.
+The parser of the standard library changes attributes, fails on some malformed input, and takes quadratic time on other
+input. Here every character is examined a bounded number of times.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-# A boundary parts two sentences; a point stands somewhere within one.
+# A boundary separates two sentences; a point (an image, a comment) is inside one.
 Kind = Literal["text", "start", "end", "point", "boundary"]
 
 
@@ -25,9 +25,9 @@ _INLINE = _names(
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q s small span strike strong sub sup time "
     "tt u var"
 )
-_NOT_MARKUP = _names("iframe noembed noframes script style textarea xmp")  # what is inside these
-_UNTOUCHED_POINTS = _names("code kbd samp script style")
-_UNTOUCHED = _NOT_MARKUP | _UNTOUCHED_POINTS | {"math", "pre", "svg"}
+_RAW_TEXT = _names("iframe noembed noframes script style textarea xmp")  # their content is not markup
+_UNTRANSLATED_POINTS = _names("code kbd samp script style")
+_UNTRANSLATED = _RAW_TEXT | _UNTRANSLATED_POINTS | {"math", "pre", "svg"}
 
 _OPENING = re.compile(r"<(?:(?P<end>/)?(?P<name>[A-Za-z][^\s/>]*)|(?P<comment>!--)|[!?/])")
 _ATTRIBUTE = re.compile(
@@ -38,90 +38,90 @@ _CLOSING = re.compile(r"[\s/]*>")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """A part of the source, as it stands there."""
+class MarkupToken:
+    """A part of the source, unchanged."""
 
     kind: Kind
     raw: str
     name: str = ""
-    untouched: bool = False  # a start tag: nothing up to its end tag may change
+    untranslated: bool = False  # for a start tag: its content must not change
 
 
-def tokens(html: str) -> list[Token]:
-    """The whole source; what must not be touched is one point or one boundary."""
-    return list(_without_islands(_scan(html)))
+def tokenize(html: str) -> list[MarkupToken]:
+    """All tokens of the source; an element that must not be translated is one point or one boundary."""
+    return list(_merge_untranslated(_scan(html)))
 
 
-def _scan(html: str) -> Iterator[Token]:
-    at = 0
-    while at < len(html):
-        found = _OPENING.search(html, at)
-        start = found.start() if found else len(html)
-        if start > at:
-            yield Token("text", html[at:start])
-        if found is None:
+def _scan(html: str) -> Iterator[MarkupToken]:
+    position = 0
+    while position < len(html):
+        opening = _OPENING.search(html, position)
+        start = opening.start() if opening else len(html)
+        if start > position:
+            yield MarkupToken("text", html[position:start])
+        if opening is None:
             return
-        token = _tag(html, found) if found["name"] else _remark(html, found)
+        token = _parse_tag(html, opening) if opening["name"] else _parse_comment(html, opening)
         yield token
-        at = start + len(token.raw)
-        if token.kind == "start" and token.name in _NOT_MARKUP:
-            end = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(html, at)
-            inside = html[at : end.start() if end else len(html)]
-            if inside:
-                yield Token("boundary", inside)
-            at += len(inside)
+        position = start + len(token.raw)
+        if token.kind == "start" and token.name in _RAW_TEXT:
+            end = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(html, position)
+            content = html[position : end.start() if end else len(html)]
+            if content:
+                yield MarkupToken("boundary", content)
+            position += len(content)
 
 
-def _remark(html: str, found: re.Match[str]) -> Token:
-    """A comment, a doctype, or what is malformed and so counts as one; without an end it goes to the end."""
-    mark = "-->" if found["comment"] else ">"
-    end = html.find(mark, found.end())
-    return Token("point", html[found.start() : end + len(mark) if end >= 0 else len(html)])
+def _parse_comment(html: str, opening: re.Match[str]) -> MarkupToken:
+    """A comment, a doctype, or malformed markup; without an end, everything up to the end of the source."""
+    mark = "-->" if opening["comment"] else ">"
+    end = html.find(mark, opening.end())
+    return MarkupToken("point", html[opening.start() : end + len(mark) if end >= 0 else len(html)])
 
 
-def _tag(html: str, found: re.Match[str]) -> Token:
-    """A tag with its attributes; one that never ends is kept, with all that follows, as it is."""
-    name = found["name"].lower()
+def _parse_tag(html: str, opening: re.Match[str]) -> MarkupToken:
+    """A tag with its attributes; a tag without an end is a boundary that includes the rest of the source."""
+    name = opening["name"].lower()
     attributes: dict[str, str] = {}
-    at = found.end()
-    while (closing := _CLOSING.match(html, at)) is None:
-        attribute = _ATTRIBUTE.match(html, at)
+    position = opening.end()
+    while (closing := _CLOSING.match(html, position)) is None:
+        attribute = _ATTRIBUTE.match(html, position)
         if attribute is None:
-            return Token("boundary", html[found.start() :])
+            return MarkupToken("boundary", html[opening.start() :])
         value = attribute["double"] or attribute["single"] or attribute["bare"] or ""
         attributes.setdefault(attribute["name"].lower(), value)
-        at = attribute.end()
-    raw = html[found.start() : closing.end()]
-    if found["end"]:
-        return Token("end", raw, name)
+        position = attribute.end()
+    raw = html[opening.start() : closing.end()]
+    if opening["end"]:
+        return MarkupToken("end", raw, name)
     if name in _VOID or "/" in closing[0]:
-        return Token("point" if name in _POINTS | _INLINE else "boundary", raw, name)
-    return Token("start", raw, name, name in _UNTOUCHED or _says_no(attributes))
+        return MarkupToken("point" if name in _POINTS | _INLINE else "boundary", raw, name)
+    return MarkupToken("start", raw, name, name in _UNTRANSLATED or _is_marked_untranslated(attributes))
 
 
-def _says_no(attributes: dict[str, str]) -> bool:
+def _is_marked_untranslated(attributes: dict[str, str]) -> bool:
     return attributes.get("translate", "").lower() == "no" or "notranslate" in attributes.get("class", "").split()
 
 
-def _without_islands(scanned: Iterator[Token]) -> Iterator[Token]:
-    """Join what must not be touched, from its start tag to the end tag that belongs to it."""
-    island: list[str] = []
+def _merge_untranslated(scanned: Iterator[MarkupToken]) -> Iterator[MarkupToken]:
+    """Join each element that must not be translated, from its start tag to its end tag, into one token."""
+    merged: list[str] = []
     name, depth = "", 0
     kind: Kind = "boundary"
     for token in scanned:
-        if island:
-            island.append(token.raw)
+        if merged:
+            merged.append(token.raw)
             if token.name == name:
                 depth += {"start": 1, "end": -1}.get(token.kind, 0)
             if depth == 0:
-                yield Token(kind, "".join(island))
-                island = []
-        elif token.untouched:
-            island, name, depth = [token.raw], token.name, 1
-            kind = "point" if name in _UNTOUCHED_POINTS | _INLINE else "boundary"
+                yield MarkupToken(kind, "".join(merged))
+                merged = []
+        elif token.untranslated:
+            merged, name, depth = [token.raw], token.name, 1
+            kind = "point" if name in _UNTRANSLATED_POINTS | _INLINE else "boundary"
         elif token.kind in ("start", "end") and token.name not in _INLINE:
-            yield Token("boundary", token.raw, token.name)
+            yield MarkupToken("boundary", token.raw, token.name)
         else:
             yield token
-    if island:
-        yield Token("boundary", "".join(island))
+    if merged:
+        yield MarkupToken("boundary", "".join(merged))
