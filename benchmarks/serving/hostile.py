@@ -53,13 +53,13 @@ async def _attacked(harness: Harness, port: int) -> Result:
         ),
         *(_attack(port, [HEADERS + b"X-Long: "] + [b"a" * 65_536] * 16, 0.01, statuses) for _ in range(5)),
     ]
-    attacks_running = [asyncio.create_task(attack) for attack in attacks]
+    attack_tasks = [asyncio.create_task(attack) for attack in attacks]
     await asyncio.sleep(0.5)
     attacked = await _p99(harness, port, seconds)
-    await asyncio.wait(attacks_running, timeout=15)
-    for task in attacks_running:
+    await asyncio.wait(attack_tasks, timeout=15)
+    for task in attack_tasks:
         task.cancel()
-    await asyncio.gather(*attacks_running, return_exceptions=True)
+    await asyncio.gather(*attack_tasks, return_exceptions=True)
     counts = ", ".join(f"{statuses[status]} × {status}" for status in sorted(statuses))
     ratio = attacked / undisturbed
     text = f"p99 {attacked * 1000:.0f} ms against {undisturbed * 1000:.0f} ms: {ratio:.2f}; attackers got {counts}"
@@ -112,16 +112,15 @@ def fuzzed(harness: Harness) -> Result:
         asyncio.run(_send_unusual_bodies(child.port, statuses))
         schema = openapi.from_url(f"http://127.0.0.1:{child.port}/openapi.json")
         operations = [result.ok() for result in schema.get_all_operations()]
-        targets = [
+        operation_modes = [
             (operation, mode)
             for operation in operations
             for mode in GenerationMode
-            if mode is GenerationMode.POSITIVE
-            or operation.body
-            or operation.query  # without input, no request is invalid
+            # without input, no request is invalid
+            if mode is GenerationMode.POSITIVE or operation.body or operation.query
         ]
-        weights = [8 if operation.body else 1 for operation, _ in targets]  # more cases for routes with a body
-        for (operation, mode), weight in zip(targets, weights, strict=True):
+        weights = [8 if operation.body else 1 for operation, _ in operation_modes]  # more cases for routes with a body
+        for (operation, mode), weight in zip(operation_modes, weights, strict=True):
             n = max(1, harness.choose(6_000, 200) * weight // sum(weights))
 
             @settings(max_examples=n, deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -13,7 +13,7 @@ from schemathesis.generation import GenerationMode
 from .fakes import TIMEOUT_SECONDS, RunningServer, served
 
 N_EXAMPLES = 10
-FEWEST_EXAMPLES = 5  # with a body or parameters; Hypothesis stops early when the examples repeat
+MIN_EXAMPLES = 5  # with a body or parameters; Hypothesis stops early when the examples repeat
 FIXED = settings(
     max_examples=N_EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
@@ -39,7 +39,7 @@ def test_generated_requests_never_cause_a_server_error() -> None:
                         holds()
                 else:
                     holds()
-                    assert n_cases[operation.label, mode] >= (FEWEST_EXAMPLES if has_input else 1), operation.label
+                    assert n_cases[operation.label, mode] >= (MIN_EXAMPLES if has_input else 1), operation.label
     documented = {
         f"{method.upper()} {path}" for path, methods in schema.raw_schema["paths"].items() for method in methods
     }

@@ -43,7 +43,7 @@ def test_line_breaks_and_indentation_are_kept(api: TestClient) -> None:
     assert response.json() == {"translatedText": "TWO ONE\n\n  FOUR THREE -\n😀\n"}
 
 
-def test_text_may_have_more_lines_than_a_batch_of_texts(api: TestClient) -> None:
+def test_text_may_have_more_lines_than_max_texts(api: TestClient) -> None:
     text = "\n".join(f"a {number}" for number in range(300))
     lines = api.post("/translate", json=body(text)).json()["translatedText"].split("\n")
     assert lines == [f"{number} A" for number in range(300)]
