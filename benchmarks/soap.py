@@ -25,7 +25,7 @@ STEPS_PER_BASIS = 10  # the basis changes slowly, and updating it is expensive
 class Soap(Adam):
     """Adam in the eigenbases of Σ GGᵀ and Σ GᵀG for matrices, plain Adam for embeddings and vectors."""
 
-    def __init__(self, model: nn.Module, momentum: float, inside: torch.dtype, **adam: Any) -> None:
+    def __init__(self, model: nn.Module, momentum: float, orthogonalize_in: torch.dtype, **adam: Any) -> None:
         joined, single = optimizers._matrices(model)
         rotated = {id(parameter) for parameter in joined + single}
         groups = [[p for p in model.parameters() if (id(p) in rotated) is which] for which in (True, False)]

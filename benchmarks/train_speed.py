@@ -146,7 +146,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
         config=config, model=model, store=None, stream=stream,
         validation=None, device=torch.device("cpu"), checkpoints=None, identity={}, optimizer=optimizer, ema=None,
         gradients=make_gradients(config, model, torch.device("cpu")),
-        translate=None,
+        score_translations=None,
     )  # fmt: skip
     n_tokens, started_at, metrics = 0, 0.0, {}
     for step in range(-2, n_steps):
