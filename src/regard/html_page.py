@@ -108,7 +108,8 @@ td.picture { width: 34%; min-width: 12rem; vertical-align: middle; }
   main { padding: 1.25rem 1rem 3rem; }
   .figures { gap: .75rem 1.75rem; } .figures dd { font-size: 1.35rem; }
   .plot { padding-right: 5.9rem; }
-  .full th, .full td { padding-right: .5rem; font-size: .9rem; white-space: normal; }
+  .full th, .full td { padding-right: .5rem; font-size: .9rem; }
+  .full th, .full td:first-child { white-space: normal; }
   td.picture, th.picture { display: none; }
   dl.lines { grid-template-columns: 1fr; gap: 0; }
   dl.lines dd + dt { margin-top: .45rem; } }

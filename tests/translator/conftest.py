@@ -1,4 +1,4 @@
-"""A small model with random weights: what it says is nonsense, but it has to say it line for line."""
+"""A small model with random weights."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ SHAPE: dict[str, Any] = {
 def write_model(
     directory: Path, *, seed: int = 1, max_length: int = 24, tags: Sequence[str] = (), **shape: Any
 ) -> Path:
-    """A model directory of random weights, with its converted form."""
+    """Write a model directory with random weights, also converted for CTranslate2."""
     tokenizer = Tokenizer(train_tokenizer(TEXT * 5, size=400, tags=tags))
     tokenizers = TokenizerPair(tokenizer, tokenizer)
     config = TransformerConfig(**(SHAPE | shape))
@@ -50,11 +50,11 @@ def write_model(
 
 @pytest.fixture(scope="session")
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One such directory for the whole session."""
+    """A model directory for the whole session."""
     return write_model(tmp_path_factory.mktemp("nonsense") / "model")
 
 
 @pytest.fixture(scope="session", params=["ctranslate2", "torch"])
 def translator(request: pytest.FixtureRequest, model_path: Path) -> Translator:
-    """Both engines, in float32."""
+    """A translator on each engine, in float32."""
     return Translator.load(model_path, engine=request.param, precision="float32", threads=1)

@@ -13,8 +13,8 @@ def comparison_page(comparison: Comparison, *, name_a: str, name_b: str) -> str:
     body = [
         f"<h1>{escape(comparison.verdict)}</h1>",
         *(f"<p>{_key(side)} {escape(name)}</p>" for side, name in (("A", name_a), ("B", name_b))),
-        f'<p class="soft">{comparison.n_sentences:,} sentences; '
-        f"{comparison.n_identical:,} of them have identical translations.</p>",
+        f'<p class="soft">{comparison.n_sentences:,} sentences, '
+        f"{comparison.n_identical:,} with identical translations.</p>",
         _scores(comparison.changes),
         _wins(comparison),
         _lengths(comparison.buckets),
@@ -45,7 +45,7 @@ def _scores(changes: tuple[Difference, ...]) -> str:
         '<h2>Scores</h2>\n<table class="full">\n<thead><tr><th>measure</th>'
         f"<th>{_key('A')}</th><th>{_key('B')}</th>"
         '<th>B − A<small>95% interval</small></th><th class="picture"></th>'
-        "<th>p (randomisation)<small>p (bootstrap)</small></th></tr></thead>\n"
+        "<th>p<small>bootstrap</small></th></tr></thead>\n"
         f"<tbody>{_lines(rows)}</tbody>\n</table>"
     )
 
