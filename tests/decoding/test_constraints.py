@@ -1,4 +1,4 @@
-"""What may not come next does not come."""
+"""Forbidden tokens never occur, and forced ones do."""
 
 import pytest
 import torch
@@ -6,47 +6,47 @@ import torch
 from regard.decoding import alternatives
 from regard.decoding.constraints import apply_constraints, no_repeat_ngram
 
-from .toys import BEGIN, END, Toy, sources
+from .toys import BEGIN, END, Toy, make_sources
 
 BEAMS = pytest.mark.parametrize("beam", [1, 4])
 
 
 @BEAMS
 def test_no_translation_is_shorter_than_the_minimum(beam: int) -> None:
-    for found in Toy(end_bonus=3.0).decode(sources(30), beam=beam, min_length=5):
-        assert all(len(one.ids) >= 5 for one in found)
+    for hypotheses in Toy(end_bonus=3.0).decode(make_sources(30), beam=beam, min_length=5):
+        assert all(len(hypothesis.ids) >= 5 for hypothesis in hypotheses)
 
 
 @BEAMS
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_no_run_of_symbols_comes_twice(beam: int, n: int) -> None:
-    toy = Toy(n_symbols=5, end_bonus=-3.0)
-    for found in toy.decode(sources(20), beam=beam, no_repeat_ngram=n, extra_length=20):
-        for one in found:
-            runs = [one.ids[i : i + n] for i in range(len(one.ids) - n + 1)]
-            assert len(runs) == len(set(runs))
+def test_no_ngram_occurs_twice(beam: int, n: int) -> None:
+    toy = Toy(vocab_size=5, end_bonus=-3.0)
+    for hypotheses in toy.decode(make_sources(20), beam=beam, no_repeat_ngram=n, extra_length=20):
+        for hypothesis in hypotheses:
+            ngrams = [hypothesis.ids[i : i + n] for i in range(len(hypothesis.ids) - n + 1)]
+            assert len(ngrams) == len(set(ngrams))
 
 
 @BEAMS
-def test_banned_symbols_never_come(beam: int) -> None:
-    for found in Toy().decode(sources(20), beam=beam, banned=(2, 5)):
-        assert not {2, 5} & set(found[0].ids)
+def test_banned_tokens_never_occur(beam: int) -> None:
+    for (hypothesis,) in Toy().decode(make_sources(20), beam=beam, banned=(2, 5)):
+        assert not {2, 5} & set(hypothesis.ids)
 
 
 @BEAMS
-def test_where_nothing_may_follow_a_translation_ends(beam: int) -> None:
-    found = Toy(n_symbols=4).decode(sources(5), beam=beam, banned=(1, 2, 3), min_length=3)
-    assert [one[0].ids for one in found] == [()] * 5
+def test_a_translation_ends_if_all_tokens_are_forbidden(beam: int) -> None:
+    found = Toy(vocab_size=4).decode(make_sources(5), beam=beam, banned=(1, 2, 3), min_length=3)
+    assert [hypothesis.ids for (hypothesis,) in found] == [()] * 5
 
 
 @BEAMS
-def test_a_prefix_may_hold_what_is_banned(beam: int) -> None:
-    found = Toy().decode([[5, 6]], [[2, 2]], beam=beam, banned=(2,), no_repeat_ngram=1)
-    assert found[0][0].ids[:2] == (2, 2)
-    assert 2 not in found[0][0].ids[2:]
+def test_a_prefix_may_contain_banned_tokens(beam: int) -> None:
+    ((hypothesis,),) = Toy().decode([[5, 6]], [[2, 2]], beam=beam, banned=(2,), no_repeat_ngram=1)
+    assert hypothesis.ids[:2] == (2, 2)
+    assert 2 not in hypothesis.ids[2:]
 
 
-def test_a_constraint_leaves_the_models_answer_as_it_was() -> None:
+def test_constraints_do_not_change_the_given_log_probs() -> None:
     log_probs = torch.zeros(1, 4)
     history = torch.tensor([[1, 2, 1]])
     allowed = apply_constraints(log_probs, history, [no_repeat_ngram(2)], None, END)
@@ -54,13 +54,13 @@ def test_a_constraint_leaves_the_models_answer_as_it_was() -> None:
     assert log_probs.tolist() == [[0.0] * 4]
 
 
-def test_alternatives_are_the_likeliest_symbols_after_a_prefix() -> None:
-    toy, lines, prefixes = Toy(), sources(4), [[], [3, 4], [5], [2, 2, 2]]
-    found = alternatives(toy.step, toy.start(lines), prefixes, 3, begin_id=BEGIN)
-    for line, prefix, row in zip(lines, prefixes, found, strict=True):
-        state = toy.start([line])
-        for symbol in [BEGIN, *prefix]:
-            log_probs, state = toy.step(torch.tensor([symbol]), state)
-        values, symbols = log_probs[0].topk(3)
-        assert [symbol for symbol, _ in row] == symbols.tolist()
+def test_alternatives_are_the_most_likely_tokens_after_a_prefix() -> None:
+    toy, sources, prefixes = Toy(), make_sources(4), [[], [3, 4], [5], [2, 2, 2]]
+    top_tokens = alternatives(toy.step, toy.start(sources), prefixes, 3, begin_id=BEGIN)
+    for source, prefix, row in zip(sources, prefixes, top_tokens, strict=True):
+        state = toy.start([source])
+        for token in [BEGIN, *prefix]:
+            log_probs, state = toy.step(torch.tensor([token]), state)
+        values, tokens = log_probs[0].topk(3)
+        assert [token for token, _ in row] == tokens.tolist()
         assert [value for _, value in row] == pytest.approx(values.tolist())

@@ -1,6 +1,6 @@
-"""Our search over a Hugging Face Marian model finds what its own `generate` finds.
+"""Our beam search over a Hugging Face Marian model gives the results of its own `generate`.
 
-B batch, S source, T target, V vocabulary
+Shapes: B batch, S source, T target, V vocabulary
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def make_marian(**changes: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Rerun:
-    """A state that keeps the source and all symbols so far, and runs the whole decoder at each step."""
+class Uncached:
+    """A state without a cache: the source and all tokens so far. Each step runs the whole decoder."""
 
     src: Tensor  # (B, S)
-    symbols: Tensor  # (B, T)
+    tokens: Tensor  # (B, T)
 
-    def select(self, rows: Tensor) -> Rerun:
-        return Rerun(self.src[rows], self.symbols[rows])
+    def select(self, rows: Tensor) -> Uncached:
+        return Uncached(self.src[rows], self.tokens[rows])
 
 
 def random_sources(n: int) -> list[list[int]]:
@@ -62,30 +62,30 @@ def random_sources(n: int) -> list[list[int]]:
     return [torch.randint(4, VOCAB, (3 + i % 7,), generator=generator).tolist() for i in range(n)]
 
 
-def padded(lines: list[list[int]]) -> Tensor:
-    longest = max(map(len, lines)) + 1
-    return torch.tensor([[*line, END, *[PAD] * (longest - len(line) - 1)] for line in lines])
+def padded(sources: list[list[int]]) -> Tensor:
+    longest = max(map(len, sources)) + 1
+    return torch.tensor([[*source, END, *[PAD] * (longest - len(source) - 1)] for source in sources])
 
 
 @torch.inference_mode()
-def test_beam_search_finds_what_generate_finds() -> None:
+def test_beam_search_equals_hugging_face_generate() -> None:
     marian = make_marian(init_std=0.1)
     marian.final_logits_bias[0, END] = 1.2
-    marian.final_logits_bias[0, PAD] = -1e4  # `generate` fills up with it
-    lines, n_best, limit = random_sources(12), 4, 20
+    marian.final_logits_bias[0, PAD] = -1e4  # `generate` pads with it
+    sources, n_best, limit = random_sources(12), 4, 20
 
-    def step(last: Tensor, state: Rerun) -> tuple[Tensor, Rerun]:
-        state = replace(state, symbols=torch.cat([state.symbols, last[:, None]], 1))
+    def step(last: Tensor, state: Uncached) -> tuple[Tensor, Uncached]:
+        state = replace(state, tokens=torch.cat([state.tokens, last[:, None]], 1))
         visible = (state.src != PAD).long()
-        logits = marian(input_ids=state.src, attention_mask=visible, decoder_input_ids=state.symbols).logits
+        logits = marian(input_ids=state.src, attention_mask=visible, decoder_input_ids=state.tokens).logits
         return logits[:, -1].log_softmax(-1), state
 
     lengths = set()
-    for line in lines:
-        src = padded([line])
-        start = Rerun(src, src.new_empty(1, 0))
-        options = DecodingOptions(beam=4, length_penalty=0.0, extra_length=limit - len(line), n_best=n_best)
-        ours = decode(step, start, [line], options, begin_id=BEGIN, end_id=END)[0]
+    for source in sources:
+        src = padded([source])
+        start = Uncached(src, src.new_empty(1, 0))
+        options = DecodingOptions(beam=4, length_penalty=0.0, extra_length=limit - len(source), n_best=n_best)
+        ours = decode(step, start, [source], options, begin_id=BEGIN, end_id=END)[0]
         theirs = marian.generate(
             input_ids=src,
             attention_mask=torch.ones_like(src),
@@ -98,29 +98,29 @@ def test_beam_search_finds_what_generate_finds() -> None:
             return_dict_in_generate=True,
             output_scores=True,
         )
-        found = [row[1:][(row[1:] != PAD) & (row[1:] != END)].tolist() for row in theirs.sequences]
-        assert [list(one.ids) for one in ours] == found
-        assert [one.score for one in ours] == pytest.approx(theirs.sequences_scores.tolist(), abs=1e-4)
-        lengths.update(len(one.ids) for one in ours)
+        their_ids = [row[1:][(row[1:] != PAD) & (row[1:] != END)].tolist() for row in theirs.sequences]
+        assert [list(hypothesis.ids) for hypothesis in ours] == their_ids
+        assert [each.score for each in ours] == pytest.approx(theirs.sequences_scores.tolist(), abs=1e-4)
+        lengths.update(len(hypothesis.ids) for hypothesis in ours)
     assert len(lengths) > 5, lengths
 
 
 @torch.inference_mode()
-def test_the_same_weights_give_the_same_logits() -> None:
+def test_logits_equal_marians_with_the_same_weights() -> None:
     marian = make_marian(init_std=0.5)
     marian.final_logits_bias.uniform_(-1, 1)
     ours = Transformer(
         TransformerConfig(n_encoder_layers=2, n_decoder_layers=2, d_model=32, d_ff=64, n_heads=4), VOCAB, VOCAB, PAD
     ).eval()
     copy_marian(marian, ours)
-    lines = random_sources(8)
-    src, tgt_in = padded(lines), torch.randint(4, VOCAB, (8, 11), generator=torch.Generator().manual_seed(1))
+    sources = random_sources(8)
+    src, tgt_in = padded(sources), torch.randint(4, VOCAB, (8, 11), generator=torch.Generator().manual_seed(1))
     theirs = marian(input_ids=src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt_in).logits
     torch.testing.assert_close(ours(src, tgt_in) + marian.final_logits_bias, theirs, atol=1e-4, rtol=1e-4)
 
 
 def copy_marian(marian: Any, ours: Transformer) -> None:
-    """Marian's weights in our names. It lays its waves out as sin | cos, where ours alternate as in the paper."""
+    """Copies Marian's weights, and its position table: sines, then cosines, which alternate in the paper."""
     body = marian.model
     ours.target.embedding.weight.copy_(body.shared.weight)
     for side, inner in ((ours.source, body.encoder), (ours.target, body.decoder)):

@@ -1,6 +1,6 @@
-"""Step functions small enough to know everything about: the next symbol depends on the sentence and on the history.
+"""A small step function whose best translations can be found by trying all of them.
 
-B batch, V vocabulary
+Shapes: B batch, V vocabulary
 """
 
 from __future__ import annotations
@@ -18,46 +18,47 @@ BEGIN, END = 1, 0
 
 @dataclass
 class Toy:
-    """Log-probabilities by hashing the sentence and all symbols so far; counts the rows that it is asked for."""
+    """Computes log-probabilities by hashing the source and all tokens so far. Records the batch size of each step."""
 
-    n_symbols: int = 8
+    vocab_size: int = 8
     end_bonus: float = 0.0
     sharpness: float = 1.5
-    rows: list[int] = field(default_factory=list)
+    batch_sizes: list[int] = field(default_factory=list)
 
     def start(self, sources: list[list[int]]) -> ToyState:
         return ToyState(torch.tensor([hash(tuple(source)) % 1009 for source in sources]))
 
     def step(self, last: Tensor, state: ToyState) -> tuple[Tensor, ToyState]:
-        self.rows.append(len(last))
-        mixed = (state.code * 31 + last * 7 + 3) % 1_000_003  # (B,)
-        symbols = torch.arange(self.n_symbols)
-        logits = self.sharpness * torch.sin((mixed[:, None] * (symbols + 1) * 12.9898) % 6.2831 + symbols)
+        self.batch_sizes.append(len(last))
+        code = (state.code * 31 + last * 7 + 3) % 1_000_003  # (B,)
+        tokens = torch.arange(self.vocab_size)
+        logits = self.sharpness * torch.sin((code[:, None] * (tokens + 1) * 12.9898) % 6.2831 + tokens)  # (B, V)
         logits[:, END] += self.end_bonus
-        return logits.log_softmax(-1), ToyState(mixed)
+        return logits.log_softmax(-1), ToyState(code)
 
-    def decode(self, sources: list[list[int]], prefixes: list[list[int]] | None = None, **options: object):
-        asked = DecodingOptions(**options)  # type: ignore[arg-type]
-        return decode(self.step, self.start(sources), sources, asked, begin_id=BEGIN, end_id=END, prefixes=prefixes)
+    def decode(
+        self, sources: list[list[int]], prefixes: list[list[int]] | None = None, **options: object
+    ) -> list[list[Hypothesis]]:
+        decoding = DecodingOptions(**options)  # type: ignore[arg-type]
+        return decode(self.step, self.start(sources), sources, decoding, begin_id=BEGIN, end_id=END, prefixes=prefixes)
 
     def exhaustive(self, source: list[int], limit: int, length_penalty: float) -> list[Hypothesis]:
-        """Every translation of at most `limit` symbols, best first."""
-        found = []
+        """Every translation of at most `limit` tokens, best first."""
+        hypotheses = []
         for length in range(1, limit + 1):
-            for body in product(range(1, self.n_symbols), repeat=length - 1):
-                ends = [END] if length < limit else range(self.n_symbols)
-                for last in ends:
-                    found.append(self._walk(source, [*body, last], length_penalty))
-        return sorted(found, key=lambda one: -one.score)
+            for body in product(range(1, self.vocab_size), repeat=length - 1):
+                for last in [END] if length < limit else range(self.vocab_size):
+                    hypotheses.append(self._score(source, [*body, last], length_penalty))
+        return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
 
-    def _walk(self, source: list[int], symbols: list[int], length_penalty: float) -> Hypothesis:
+    def _score(self, source: list[int], tokens: list[int], length_penalty: float) -> Hypothesis:
         state, last, log_probs = self.start([source]), BEGIN, []
-        for symbol in symbols:
-            answer, state = self.step(torch.tensor([last]), state)
-            log_probs.append(float(answer[0, symbol]))
-            last = symbol
-        ids = symbols[:-1] if symbols[-1] == END else symbols
-        return Hypothesis(tuple(ids), tuple(log_probs), sum(log_probs) / gnmt(len(symbols), length_penalty))
+        for token in tokens:
+            step_log_probs, state = self.step(torch.tensor([last]), state)
+            log_probs.append(float(step_log_probs[0, token]))
+            last = token
+        ids = tokens[:-1] if tokens[-1] == END else tokens
+        return Hypothesis(tuple(ids), tuple(log_probs), sum(log_probs) / gnmt(len(tokens), length_penalty))
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class ToyState:
         return ToyState(self.code[rows])
 
 
-def sources(n: int, seed: int = 1, longest: int = 9) -> list[list[int]]:
+def make_sources(n: int, seed: int = 1, longest: int = 9) -> list[list[int]]:
     """Random sentences."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, longest + 1, (n,), generator=generator).tolist()

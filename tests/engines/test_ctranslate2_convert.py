@@ -1,4 +1,4 @@
-"""A converted model says what ours says, whatever its shape."""
+"""A converted model gives the same probabilities as ours, for every config."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ from regard.nn import Trace
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 BASE = TransformerConfig(n_encoder_layers=2, n_decoder_layers=2, d_model=32, d_ff=48, n_heads=4)
-SHAPES: dict[str, dict[str, Any]] = {
+CONFIGS: dict[str, dict[str, Any]] = {
     "the paper's": {},
     "pre-norm": {"norm": "pre"},
     "learned positions": {"positions": "learned", "max_positions": 40},
@@ -44,12 +44,12 @@ def make_tokenizer(text: str, size: int) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def make() -> Make:
-    """Loaded models with random weights; biases and norms random too, so that none can be forgotten."""
-    one, other = make_tokenizer("the animal did not cross the street", 290), make_tokenizer("das Tier blieb", 284)
+    """Builds models with random weights. Biases and norms are random too, so that a forgotten one is noticed."""
+    english, german = make_tokenizer("the animal did not cross the street", 290), make_tokenizer("das Tier blieb", 284)
 
     def build(facts: dict[str, Any] | None = None, **changes: Any) -> LoadedModel:
         config = BASE.model_copy(update=changes)
-        tokenizers = TokenizerPair(one, one) if config.tie == "all" else TokenizerPair(other, one)
+        tokenizers = TokenizerPair(english, english) if config.tie == "all" else TokenizerPair(german, english)
         torch.manual_seed(3)
         model = Transformer(config, tokenizers.source.size, tokenizers.target.size).eval()
         with torch.no_grad():
@@ -76,9 +76,9 @@ def forced_by_ours(loaded: LoadedModel, source: list[int], target: list[int]) ->
     return logits[0].log_softmax(-1).gather(-1, torch.tensor([*target, 3])[:, None])[:, 0].tolist()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_forced_decoding_gives_the_log_probabilities_of_our_model(shape: str, make: Make, tmp_path: Path) -> None:
-    loaded = make(**SHAPES[shape])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_forced_decoding_gives_the_log_probabilities_of_our_model(name: str, make: Make, tmp_path: Path) -> None:
+    loaded = make(**CONFIGS[name])
     convert(loaded, tmp_path / "converted", "float32")
     given = forced(open_converted(tmp_path / "converted"), SOURCES, TARGETS)
     for source, target, log_probs in zip(SOURCES, TARGETS, given, strict=True):
@@ -140,7 +140,7 @@ def test_an_alignment_head_that_the_model_does_not_have_raises_artifact_error(
     assert not (tmp_path / "converted").exists()
 
 
-def test_additive_attention_is_refused_in_words(make: Make, tmp_path: Path) -> None:
+def test_additive_attention_raises_artifact_error(make: Make, tmp_path: Path) -> None:
     loaded = make(attention="additive")
     assert "additive" in (unsupported_reason(loaded.config) or "")
     assert unsupported_reason(BASE) is None
@@ -162,10 +162,10 @@ def save(loaded: LoadedModel, path: Path) -> None:
 
 
 @pytest.mark.parametrize("tie", ["all", "none"])
-def test_a_model_directory_gets_its_converted_model_and_stays_whole(tie: str, make: Make, tmp_path: Path) -> None:
+def test_add_ctranslate2_adds_the_converted_model_and_keeps_the_rest(tie: str, make: Make, tmp_path: Path) -> None:
     loaded = make({"alignment_head": {"layer": 1, "head": 1}}, tie=tie)
     save(loaded, tmp_path / "model")
-    for _ in range(2):  # a second time replaces the first
+    for _ in range(2):  # the second time replaces the first
         add_ctranslate2(tmp_path / "model")
         names = set(verify_directory(tmp_path / "model").files)
         assert {"config.json", "model.safetensors", "README.md", "ctranslate2/model.bin"} <= names
@@ -176,9 +176,9 @@ def test_a_model_directory_gets_its_converted_model_and_stays_whole(tie: str, ma
     assert given == pytest.approx(forced_by_ours(again, SOURCES[0], TARGETS[0]), abs=1e-4)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_converted_passes_the_check_that_strangers_have_to_pass(shape: str, make: Make, tmp_path: Path) -> None:
-    loaded = make(**SHAPES[shape])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_converted_model_passes_the_check_of_untrusted_models(name: str, make: Make, tmp_path: Path) -> None:
+    loaded = make(**CONFIGS[name])
     convert(loaded, tmp_path / "converted", "float32")
     max_positions, *sizes, has_alignment_head = check_converted(tmp_path / "converted")
     assert not has_alignment_head

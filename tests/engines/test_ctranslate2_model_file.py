@@ -1,4 +1,4 @@
-"""A converted model from a stranger is refused in words, before CTranslate2 sees it."""
+"""An invalid converted model raises ArtifactError before CTranslate2 reads it."""
 
 import json
 import random
@@ -22,7 +22,7 @@ EMBEDDING = b"decoder/embeddings/weight\0"
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def valid(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a converted model."""
     tokenizer = Tokenizer(train_tokenizer(["the animal did not cross the street"] * 5, size=280))
     config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=8, d_ff=8, n_heads=2)
@@ -30,8 +30,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     model = Transformer(config, tokenizer.size, tokenizer.size)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.rand_like(parameter) * 0.1)  # no two alike, so that each is written
-    path = tmp_path_factory.mktemp("sound") / "ctranslate2"
+            parameter.add_(torch.rand_like(parameter) * 0.1)  # no two equal, so that none becomes an alias
+    path = tmp_path_factory.mktemp("valid") / "ctranslate2"
     convert(LoadedModel("transformer", config, model, TokenizerPair(tokenizer, tokenizer), {}), path, "float32")
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
@@ -44,49 +44,51 @@ def write(directory: Path, files: dict[str, bytes], **changed: bytes) -> Path:
 
 
 def shorten_gamma(data: bytes) -> bytes:
-    """One value instead of eight: a norm would read past its end."""
+    """One value instead of eight: LayerNorm would read past its end."""
     at = data.index(GAMMA) + len(GAMMA)
     return data[:at] + struct.pack("<BIBI", 1, 1, 0, 4) + data[at + 10 : at + 14] + data[at + 10 + 32 :]
 
 
-def promise_much(data: bytes) -> bytes:
+def claim_huge_shape(data: bytes) -> bytes:
     at = data.index(EMBEDDING) + len(EMBEDDING)
     return data[: at + 1] + struct.pack("<II", 2**31 - 1, 2**31 - 1) + data[at + 9 :]
 
 
-def put_nan(data: bytes) -> bytes:
+def insert_nan(data: bytes) -> bytes:
     at = data.index(EMBEDDING) + len(EMBEDDING) + 14
     return data[:at] + struct.pack("<f", float("nan")) + data[at + 4 :]
 
 
-def count_heads(data: bytes) -> bytes:
+def change_n_heads(data: bytes) -> bytes:
     name = b"decoder/num_heads\0"
     at = data.index(name) + len(name) + 6
     return data[:at] + struct.pack("<h", 3) + data[at + 2 :]
 
 
-def rename(data: bytes) -> bytes:
+def rename_weight(data: bytes) -> bytes:
     return data.replace(GAMMA, GAMMA.replace(b"gamma", b"gemma"))
 
 
-def append(data: bytes) -> bytes:
+def append_byte(data: bytes) -> bytes:
     return data + b"\0"
 
 
-@pytest.mark.parametrize("change", [shorten_gamma, promise_much, put_nan, count_heads, rename, append])
-def test_weights_that_do_not_fit_are_refused(
-    change: Callable[[bytes], bytes], sound: dict[str, bytes], tmp_path: Path
+@pytest.mark.parametrize(
+    "change", [shorten_gamma, claim_huge_shape, insert_nan, change_n_heads, rename_weight, append_byte]
+)
+def test_invalid_weights_raise_artifact_error(
+    change: Callable[[bytes], bytes], valid: dict[str, bytes], tmp_path: Path
 ) -> None:
-    check_converted(write(tmp_path / "sound", sound))
-    changed = write(tmp_path / "changed", sound, model=change(sound["model.bin"]))
+    check_converted(write(tmp_path / "valid", valid))
+    changed = write(tmp_path / "changed", valid, model=change(valid["model.bin"]))
     with pytest.raises(ArtifactError, match="converted"):
         CTranslate2Engine(changed, n_threads=1)
 
 
-def test_any_damage_to_the_structure_is_a_clean_refusal(sound: dict[str, bytes], tmp_path: Path) -> None:
-    rng, data = random.Random(1), sound["model.bin"]
-    directory = write(tmp_path / "fuzzed", sound)
-    refused = 0
+def test_damaged_files_load_or_raise_artifact_error(valid: dict[str, bytes], tmp_path: Path) -> None:
+    rng, data = random.Random(1), valid["model.bin"]
+    directory = write(tmp_path / "fuzzed", valid)
+    n_refused = 0
     for _ in range(300):
         changed = bytearray(data)
         for _ in range(rng.randint(1, 4)):
@@ -97,16 +99,16 @@ def test_any_damage_to_the_structure_is_a_clean_refusal(sound: dict[str, bytes],
         try:
             check_converted(directory)
         except ArtifactError:
-            refused += 1
-    assert refused > 80  # the rest changed a weight to another number
+            n_refused += 1
+    assert n_refused > 80  # in the others, only the value of a weight changed
 
 
-def test_the_files_beside_the_weights_are_checked_too(sound: dict[str, bytes], tmp_path: Path) -> None:
-    symbols = json.loads(sound["shared_vocabulary.json"])
-    config = json.loads(sound["config.json"])
+def test_invalid_files_beside_the_weights_raise_artifact_error(valid: dict[str, bytes], tmp_path: Path) -> None:
+    tokens = json.loads(valid["shared_vocabulary.json"])
+    config = json.loads(valid["config.json"])
     changes = [
-        {"shared_vocabulary.json": json.dumps(symbols[:-1]).encode()},
-        {"shared_vocabulary.json": json.dumps(symbols[::-1]).encode()},
+        {"shared_vocabulary.json": json.dumps(tokens[:-1]).encode()},
+        {"shared_vocabulary.json": json.dumps(tokens[::-1]).encode()},
         {"shared_vocabulary.json": b"[" * 100_000},
         {"config.json": json.dumps(config | {"decoder_start_token": "7"}).encode()},
         {"config.json": b"[]"},
@@ -114,12 +116,12 @@ def test_the_files_beside_the_weights_are_checked_too(sound: dict[str, bytes], t
     ]
     for number, change in enumerate(changes):
         with pytest.raises(ArtifactError):
-            check_converted(write(tmp_path / str(number), sound | change))
+            check_converted(write(tmp_path / str(number), valid | change))
 
 
-def test_links_and_missing_files_are_refused(sound: dict[str, bytes], tmp_path: Path) -> None:
-    whole = write(tmp_path / "whole", sound)
-    linked = write(tmp_path / "linked", sound)
+def test_symbolic_links_and_missing_files_raise_artifact_error(valid: dict[str, bytes], tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole", valid)
+    linked = write(tmp_path / "linked", valid)
     (linked / "model.bin").unlink()
     with pytest.raises(ArtifactError, match="missing"):
         check_converted(linked)

@@ -1,3 +1,5 @@
+"""The number of cores that an engine may use."""
+
 import os
 
 import pytest
@@ -5,15 +7,15 @@ import pytest
 from regard.engines.engine import n_cores
 
 
-def test_only_the_cores_that_a_process_may_use_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_n_cores_counts_the_cores_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5, 7}, raising=False)
     assert n_cores() == 3
 
 
-@pytest.mark.parametrize(("known", "counted"), [(8, 8), (None, 1)])
-def test_a_system_that_does_not_say_which_has_them_all(
-    monkeypatch: pytest.MonkeyPatch, known: int | None, counted: int
+@pytest.mark.parametrize(("cpu_count", "expected"), [(8, 8), (None, 1)])
+def test_n_cores_counts_all_cores_without_affinity(
+    monkeypatch: pytest.MonkeyPatch, cpu_count: int | None, expected: int
 ) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: known)
-    assert n_cores() == counted
+    monkeypatch.setattr(os, "cpu_count", lambda: cpu_count)
+    assert n_cores() == expected
