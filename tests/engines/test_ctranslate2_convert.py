@@ -64,14 +64,15 @@ def open_converted(directory: Path, compute_type: str = "float32") -> Any:
     return ctranslate2.Translator(str(directory), compute_type=compute_type, inter_threads=1, intra_threads=1)
 
 
-def forced(translator: Any, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
-    given = [[*map(str, ids), "3"] for ids in sources]
-    results = translator.score_batch(given, [list(map(str, ids)) for ids in targets], max_input_length=0)
-    return [one.log_probs for one in results]
+def converted_log_probs(translator: Any, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+    source_tokens = [[*map(str, ids), "3"] for ids in sources]
+    target_tokens = [list(map(str, ids)) for ids in targets]
+    results = translator.score_batch(source_tokens, target_tokens, max_input_length=0)
+    return [result.log_probs for result in results]
 
 
 @torch.no_grad()
-def forced_by_ours(loaded: LoadedModel, source: list[int], target: list[int]) -> list[float]:
+def our_log_probs(loaded: LoadedModel, source: list[int], target: list[int]) -> list[float]:
     logits = loaded.model(torch.tensor([[*source, 3]]), torch.tensor([[2, *target]]))
     return logits[0].log_softmax(-1).gather(-1, torch.tensor([*target, 3])[:, None])[:, 0].tolist()
 
@@ -80,33 +81,35 @@ def forced_by_ours(loaded: LoadedModel, source: list[int], target: list[int]) ->
 def test_forced_decoding_gives_the_log_probabilities_of_our_model(name: str, make: Make, tmp_path: Path) -> None:
     loaded = make(**CONFIGS[name])
     convert(loaded, tmp_path / "converted", "float32")
-    given = forced(open_converted(tmp_path / "converted"), SOURCES, TARGETS)
-    for source, target, log_probs in zip(SOURCES, TARGETS, given, strict=True):
-        assert log_probs == pytest.approx(forced_by_ours(loaded, source, target), abs=1e-4)
+    converted = converted_log_probs(open_converted(tmp_path / "converted"), SOURCES, TARGETS)
+    for source, target, log_probs in zip(SOURCES, TARGETS, converted, strict=True):
+        assert log_probs == pytest.approx(our_log_probs(loaded, source, target), abs=1e-4)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_the_waves_go_on_past_any_training_length(norm: str, make: Make, tmp_path: Path) -> None:
+def test_sinusoids_continue_beyond_any_training_length(norm: str, make: Make, tmp_path: Path) -> None:
     loaded = make(norm=norm)
     convert(loaded, tmp_path / "converted", "float32")
     source, target = [5 + i % 200 for i in range(1300)], [7 + i % 190 for i in range(1100)]
-    (given,) = forced(open_converted(tmp_path / "converted"), [source], [target])
-    assert given == pytest.approx(forced_by_ours(loaded, source, target), abs=1e-4)
+    (log_probs,) = converted_log_probs(open_converted(tmp_path / "converted"), [source], [target])
+    assert log_probs == pytest.approx(our_log_probs(loaded, source, target), abs=1e-4)
 
 
-def test_int8_stays_near_whether_the_file_or_the_loader_quantises(make: Make, tmp_path: Path) -> None:
+def test_int8_is_close_whether_quantised_in_the_file_or_when_loaded(make: Make, tmp_path: Path) -> None:
     loaded = make(n_heads=2)
-    for kind in ("float32", "int8"):
-        convert(loaded, tmp_path / kind, kind)
-    quantised_late = forced(open_converted(tmp_path / "float32", "int8"), SOURCES, TARGETS)
-    quantised_early = forced(open_converted(tmp_path / "int8", "int8"), SOURCES, TARGETS)
-    for source, target, late, early in zip(SOURCES, TARGETS, quantised_late, quantised_early, strict=True):
-        assert late == pytest.approx(forced_by_ours(loaded, source, target), abs=1.0)  # random weights are rough
-        assert early == pytest.approx(late, abs=0.05)
+    for quantization in ("float32", "int8"):
+        convert(loaded, tmp_path / quantization, quantization)
+    when_loaded = converted_log_probs(open_converted(tmp_path / "float32", "int8"), SOURCES, TARGETS)
+    in_file = converted_log_probs(open_converted(tmp_path / "int8", "int8"), SOURCES, TARGETS)
+    for source, target, loaded_log_probs, file_log_probs in zip(SOURCES, TARGETS, when_loaded, in_file, strict=True):
+        assert loaded_log_probs == pytest.approx(
+            our_log_probs(loaded, source, target), abs=1.0
+        )  # random weights quantise badly
+        assert file_log_probs == pytest.approx(loaded_log_probs, abs=0.05)
 
 
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 3), (1, 2)])
-def test_the_chosen_head_gives_the_attention_and_changes_nothing_else(
+def test_attention_is_that_of_the_alignment_head_and_log_probs_do_not_change(
     layer: int, head: int, make: Make, tmp_path: Path
 ) -> None:
     loaded = make({"alignment_head": {"layer": layer, "head": head, "sharpness": 0.5}})
@@ -119,11 +122,13 @@ def test_the_chosen_head_gives_the_attention_and_changes_nothing_else(
     trace = Trace()
     with torch.no_grad():
         loaded.model(torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, *target[:-1]]]), trace)
-    ours = trace[f"decoder.{layer}.cross.weights"][0, head]  # (T, S)
-    assert torch.allclose(torch.tensor(result.attention[0]), ours, atol=1e-5)
-    assert torch.allclose(ours.sum(-1), torch.ones(len(target)))
-    for source, target, log_probs in zip(SOURCES, TARGETS, forced(translator, SOURCES, TARGETS), strict=True):
-        assert log_probs == pytest.approx(forced_by_ours(loaded, source, target), abs=1e-4)
+    weights = trace[f"decoder.{layer}.cross.weights"][0, head]  # (T, S)
+    assert torch.allclose(torch.tensor(result.attention[0]), weights, atol=1e-5)
+    assert torch.allclose(weights.sum(-1), torch.ones(len(target)))
+    for source, target, log_probs in zip(
+        SOURCES, TARGETS, converted_log_probs(translator, SOURCES, TARGETS), strict=True
+    ):
+        assert log_probs == pytest.approx(our_log_probs(loaded, source, target), abs=1e-4)
 
 
 def test_a_model_that_names_no_alignment_head_converts_without_alignment(make: Make, tmp_path: Path) -> None:
@@ -172,8 +177,8 @@ def test_add_ctranslate2_adds_the_converted_model_and_keeps_the_rest(tie: str, m
         assert not [path for path in tmp_path.iterdir() if path.name != "model"]
     assert describe(tmp_path / "model").facts == loaded.facts
     again = load_model(tmp_path / "model")
-    (given,) = forced(open_converted(tmp_path / "model" / "ctranslate2"), SOURCES[:1], TARGETS[:1])
-    assert given == pytest.approx(forced_by_ours(again, SOURCES[0], TARGETS[0]), abs=1e-4)
+    (log_probs,) = converted_log_probs(open_converted(tmp_path / "model" / "ctranslate2"), SOURCES[:1], TARGETS[:1])
+    assert log_probs == pytest.approx(our_log_probs(again, SOURCES[0], TARGETS[0]), abs=1e-4)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

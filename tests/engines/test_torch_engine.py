@@ -10,6 +10,7 @@ from regard.decoding import DecodingOptions, Sampling
 from regard.engines.torch_engine import TorchEngine, batches_by_length
 from regard.errors import ArtifactError, DataError, RecipeError
 from regard.models import Transformer, TransformerConfig
+from regard.nn import Trace
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 CONFIG = TransformerConfig(n_encoder_layers=1, n_decoder_layers=2, d_model=32, d_ff=64, n_heads=4)
@@ -64,7 +65,7 @@ def test_batches_have_similar_lengths_and_at_most_max_tokens() -> None:
     assert batches[-1] == [3, 4, 2, 0, 5]
 
 
-def test_attention_has_the_shape_of_target_and_source(loaded: LoadedModel) -> None:
+def test_attention_is_that_of_the_alignment_head(loaded: LoadedModel) -> None:
     engine = TorchEngine(loaded)
     plain = engine.translate(make_sources(), replace(OPTIONS, n_best=2))
     detailed = engine.translate(make_sources(), replace(OPTIONS, n_best=2), with_attention=True)
@@ -72,8 +73,12 @@ def test_attention_has_the_shape_of_target_and_source(loaded: LoadedModel) -> No
         for hypothesis, expected in zip(with_attention, without, strict=True):
             assert replace(hypothesis, attention=None) == expected
             assert hypothesis.attention is not None
+            trace = Trace()
+            loaded.model(torch.tensor([[*source, 3]]), torch.tensor([[2, *hypothesis.ids]]), trace)
+            weights = trace["decoder.1.cross.weights"][0, 2, :-1, :-1]  # (T, S), without the end tokens
             assert len(hypothesis.attention) == len(hypothesis.ids)
-            assert all(len(row) == len(source) and 0 <= sum(row) <= 1 + 1e-5 for row in hypothesis.attention)
+            attention = torch.tensor(hypothesis.attention).view(len(hypothesis.ids), len(source))
+            torch.testing.assert_close(attention, weights, atol=1e-5, rtol=0)
 
 
 def test_a_model_without_an_alignment_head_gives_no_attention(loaded: LoadedModel) -> None:
