@@ -42,9 +42,9 @@ def test_a_beam_of_all_translations_finds_the_best_ones(length_penalty: float) -
     toy = Toy(vocab_size=4, end_bonus=0.3)
     for source in make_sources(3, longest=2):
         expected = toy.exhaustive(source, len(source) + 3, length_penalty)[:5]
-        (found,) = toy.decode([source], beam=1000, extra_length=3, length_penalty=length_penalty, n_best=5)
-        assert [hypothesis.ids for hypothesis in found] == [hypothesis.ids for hypothesis in expected]
-        assert [hypothesis.score for hypothesis in found] == pytest.approx([each.score for each in expected])
+        (hypotheses,) = toy.decode([source], beam=1000, extra_length=3, length_penalty=length_penalty, n_best=5)
+        assert [hypothesis.ids for hypothesis in hypotheses] == [hypothesis.ids for hypothesis in expected]
+        assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx([each.score for each in expected])
 
 
 def test_stopping_early_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,12 +92,12 @@ def test_scoring_an_output_gives_its_beam_score() -> None:
 
 def test_finished_sentences_leave_the_batch() -> None:
     toy, sources = Toy(), make_sources(50)
-    found = toy.decode(sources, beam=4, min_length=3)
+    n_best_lists = toy.decode(sources, beam=4, min_length=3)
     sizes = toy.batch_sizes
     assert sizes[0] == 50
     assert all(later <= earlier for earlier, later in pairwise(sizes[1:]))
     assert sizes[-1] < sizes[1] == 200
-    assert all(found)
+    assert all(n_best_lists)
 
 
 def test_n_best_are_sorted_and_distinct() -> None:
@@ -125,15 +125,15 @@ def test_a_prefix_is_part_of_the_result_and_of_its_score() -> None:
     toy, sources = Toy(end_bonus=0.5), make_sources(12)
     prefixes = [[2 + i % 5] * (i % 4) for i in range(12)]
     for beam in (1, 4):
-        found = toy.decode(sources, prefixes, beam=beam)
-        targets = [hypothesis.ids for hypothesis in best(found)]
+        n_best_lists = toy.decode(sources, prefixes, beam=beam)
+        targets = [hypothesis.ids for hypothesis in best(n_best_lists)]
         assert all(list(ids[: len(prefix)]) == prefix for ids, prefix in zip(targets, prefixes, strict=True))
-        assert found[::4] == toy.decode(sources[::4], beam=beam)  # these prefixes are empty
-        assert found == [
+        assert n_best_lists[::4] == toy.decode(sources[::4], beam=beam)  # these prefixes are empty
+        assert n_best_lists == [
             toy.decode([source], [prefix], beam=beam)[0] for source, prefix in zip(sources, prefixes, strict=True)
         ]
         scored = score(toy.step, toy.start(sources), targets, begin_id=BEGIN, end_id=END, length_penalty=0.6)
-        assert [each.score for each in scored] == pytest.approx([hypothesis.score for hypothesis in best(found)])
+        assert [each.score for each in scored] == pytest.approx([hypothesis.score for hypothesis in best(n_best_lists)])
 
 
 def test_a_prefix_longer_than_the_limit_is_complete() -> None:

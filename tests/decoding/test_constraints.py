@@ -35,8 +35,8 @@ def test_banned_tokens_never_occur(beam: int) -> None:
 
 @BEAMS
 def test_a_translation_ends_if_all_tokens_are_forbidden(beam: int) -> None:
-    found = Toy(vocab_size=4).decode(make_sources(5), beam=beam, banned=(1, 2, 3), min_length=3)
-    assert [hypothesis.ids for (hypothesis,) in found] == [()] * 5
+    n_best_lists = Toy(vocab_size=4).decode(make_sources(5), beam=beam, banned=(1, 2, 3), min_length=3)
+    assert [hypothesis.ids for (hypothesis,) in n_best_lists] == [()] * 5
 
 
 @BEAMS

@@ -115,8 +115,10 @@ def with_end(hypothesis: Hypothesis, limit: int) -> tuple[int, ...]:
 
 
 def test_greedy_equals_the_most_likely_tokens_of_our_model(engine: CTranslate2Engine, loaded: LoadedModel) -> None:
-    found = engine.translate(SOURCES, GREEDY)
-    assert [hypothesis.ids for (hypothesis,) in found] == [our_greedy(loaded, ids, len(ids) + 6) for ids in SOURCES]
+    n_best_lists = engine.translate(SOURCES, GREEDY)
+    assert [hypothesis.ids for (hypothesis,) in n_best_lists] == [
+        our_greedy(loaded, ids, len(ids) + 6) for ids in SOURCES
+    ]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
@@ -254,8 +256,8 @@ def test_samples_are_equal_for_the_same_seed_and_differ_for_another(engine: CTra
 
 def test_int8_gives_finite_scores(directory: Path) -> None:
     engine = CTranslate2Engine(directory, compute_type="int8", n_threads=1)
-    found = engine.translate(SOURCES, BEAM, with_attention=True)
-    assert all(isfinite(value) for n_best in found for each in n_best for value in (*each.log_probs, each.score))
+    n_best_lists = engine.translate(SOURCES, BEAM, with_attention=True)
+    assert all(isfinite(value) for n_best in n_best_lists for each in n_best for value in (*each.log_probs, each.score))
     engine.close()
 
 

@@ -82,8 +82,8 @@ def test_attention_is_that_of_the_alignment_head(loaded: LoadedModel) -> None:
 
 
 def test_a_model_without_an_alignment_head_gives_no_attention(loaded: LoadedModel) -> None:
-    found = TorchEngine(replace(loaded, facts={})).translate(make_sources(3), OPTIONS, with_attention=True)
-    assert all(hypothesis.attention is None for (hypothesis,) in found)
+    n_best_lists = TorchEngine(replace(loaded, facts={})).translate(make_sources(3), OPTIONS, with_attention=True)
+    assert all(hypothesis.attention is None for (hypothesis,) in n_best_lists)
 
 
 @pytest.mark.parametrize("head", [{"layer": 2, "head": 0}, {"layer": 0, "head": -1}, {"layer": "0"}, 5, {}])
@@ -106,8 +106,8 @@ def test_scoring_an_output_gives_its_score(loaded: LoadedModel) -> None:
 
 def test_each_sentence_keeps_its_prefix_in_batches(loaded: LoadedModel) -> None:
     prefixes = [[4 + i] * (i % 3) for i in range(30)]
-    found = TorchEngine(loaded, max_tokens_per_batch=64).translate(make_sources(), OPTIONS, prefixes)
-    for (hypothesis,), prefix in zip(found, prefixes, strict=True):
+    n_best_lists = TorchEngine(loaded, max_tokens_per_batch=64).translate(make_sources(), OPTIONS, prefixes)
+    for (hypothesis,), prefix in zip(n_best_lists, prefixes, strict=True):
         assert list(hypothesis.ids[: len(prefix)]) == prefix
 
 
@@ -131,9 +131,9 @@ def test_an_ensemble_of_equal_models_changes_nothing_and_of_different_ones_somet
 
 
 def test_an_ensemble_with_different_vocabularies_raises_recipe_error(loaded: LoadedModel) -> None:
-    other = Tokenizer(train_tokenizer(["another text altogether", "and more of it"] * 5, size=300))
+    other_tokenizer = Tokenizer(train_tokenizer(["another text altogether", "and more of it"] * 5, size=300))
     with pytest.raises(RecipeError, match="different vocabularies"):
-        TorchEngine([loaded, make_model(TokenizerPair(other, other))])
+        TorchEngine([loaded, make_model(TokenizerPair(other_tokenizer, other_tokenizer))])
     with pytest.raises(RecipeError, match="needs a model"):
         TorchEngine([])
 
@@ -141,8 +141,8 @@ def test_an_ensemble_with_different_vocabularies_raises_recipe_error(loaded: Loa
 def test_learned_positions_limit_a_translation_and_a_longer_source_raises_data_error(tokenizers: TokenizerPair) -> None:
     config = CONFIG.model_copy(update={"positions": "learned", "max_positions": 12})
     engine = TorchEngine(make_model(tokenizers, config=config))
-    found = engine.translate([[5, 6, 7]], DecodingOptions())
-    assert len(found[0][0].log_probs) <= 12
+    n_best_lists = engine.translate([[5, 6, 7]], DecodingOptions())
+    assert len(n_best_lists[0][0].log_probs) <= 12
     with pytest.raises(DataError, match="split it"):
         engine.translate([[5] * 12], DecodingOptions())
 

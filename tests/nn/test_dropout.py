@@ -18,8 +18,8 @@ def seeded(seed: int, dropout: Dropout, x: Tensor) -> Tensor:
 def test_a_fraction_p_is_dropped_and_the_mean_stays_the_same(p: float) -> None:
     out = seeded(1, Dropout(p), torch.ones(400, 1000))
     assert float((out == 0).float().mean()) == pytest.approx(p, abs=0.004)
-    kept = out[out != 0]
-    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - p)))
+    remaining = out[out != 0]
+    torch.testing.assert_close(remaining, torch.full_like(remaining, 1 / (1 - p)))
     assert float(out.mean()) == pytest.approx(1, abs=0.004 / (1 - p))
 
 
