@@ -9,7 +9,7 @@ from sacrebleu.significance import PairedTest
 from regard.errors import UserError
 from regard.evaluate import compare, mark_changes
 from regard.evaluate.comparison import Comparison
-from regard.evaluate.measures import measures
+from regard.evaluate.measures import build_measures
 from regard.evaluate.significance import p_value, swapped_sums
 
 NAMES = ("BLEU", "chrF2++", "TER")
@@ -61,7 +61,7 @@ def test_clearly_better_system_wins_by_every_measure(references, corrupt) -> Non
 
 
 def test_equally_good_systems_rarely_differ_significantly(references, corrupt) -> None:
-    chrf = measures([references]).chrf
+    chrf = build_measures([references]).chrf
     p_values = []
     for seed in range(15):
         a, b = (chrf.measure(corrupt(references, 0.3, side)) for side in (seed, -seed - 1))

@@ -19,7 +19,7 @@ from sacrebleu.tokenizers import tokenizer_ko_mecab
 
 from regard.errors import UserError
 from regard.evaluate import TOKENIZERS, score
-from regard.evaluate.measures import bleu_values, chrf_values, measures, ter_values
+from regard.evaluate.measures import bleu_values, build_measures, chrf_values, ter_values
 from regard.evaluate.significance import resampled_sums
 
 Corpus = tuple[list[str], list[list[str]]]
@@ -53,7 +53,7 @@ def test_signatures_equal_those_of_sacrebleu(corpus) -> None:
 
 
 def test_resamples_equal_those_of_sacrebleu_for_its_seed(corpus) -> None:
-    for measure in measures(corpus[1]).all:
+    for measure in build_measures(corpus[1]).all:
         statistics = measure.measure(corpus[0]).statistics
         ours = measure.values(resampled_sums(statistics, 100, seed=12345))
         _, theirs = _bootstrap_resample(statistics.tolist(), measure.metric, 100)
@@ -61,7 +61,7 @@ def test_resamples_equal_those_of_sacrebleu_for_its_seed(corpus) -> None:
 
 
 def test_block_size_does_not_change_the_resamples(corpus, monkeypatch) -> None:
-    statistics = measures(corpus[1]).bleu.measure(corpus[0]).statistics
+    statistics = build_measures(corpus[1]).bleu.measure(corpus[0]).statistics
     at_once = resampled_sums(statistics, 100, seed=1)
     monkeypatch.setattr("regard.evaluate.significance._MAX_CELLS", 1)
     np.testing.assert_array_equal(at_once, resampled_sums(statistics, 100, seed=1))
@@ -144,7 +144,9 @@ def test_lists_of_different_length_are_refused() -> None:
 
 def test_a_thousand_resamples_of_a_thousand_sentences_are_vectorised(references, corrupt, count_calls) -> None:
     many = (references * 9)[:1000]
-    statistics = np.hstack([measure.measure(corrupt(many, 0.3, 1)).statistics for measure in measures([many]).all])
+    statistics = np.hstack(
+        [measure.measure(corrupt(many, 0.3, 1)).statistics for measure in build_measures([many]).all]
+    )
     assert count_calls(lambda: resampled_sums(statistics, 1000, seed=1)) < 200  # none per sentence or resample
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from regard.report import RunSummary, read_run, report_page, summary_line
-from regard.report.chart import HEIGHT, Line, chart, scale, smooth, spread
+from regard.report.chart import HEIGHT, Curve, chart, scale, smooth, spread
 from regard.report.wording import few_digits
 
 from .conftest import finished, step, validation
@@ -140,7 +140,7 @@ def test_note_on_dropout_needs_dropout(run: RunSummary, dropout: float, mentione
 
 @pytest.mark.parametrize(("last", "label"), [(60_000, "20k"), (12_500, "12.5k"), (12_500, "2,500")])
 def test_tick_labels_keep_half_thousands(last: float, label: str) -> None:
-    drawn = chart("Speed", [Line(name="now", points=[(1, last)], colour="ink")], x_end=1)
+    drawn = chart("Speed", [Curve(name="now", points=[(1, last)], colour="ink")], x_end=1)
     assert f">{label}</text>" in drawn
 
 
@@ -205,9 +205,9 @@ def test_ticks_are_round_and_contain_the_values(low: float, high: float) -> None
 
 def test_flat_line_can_be_drawn() -> None:
     for value in (0.0, 3.0):
-        drawn = chart("Flat", [Line(name="line", points=[(1, value)], colour="ink", dots=True)], x_end=1)
+        drawn = chart("Flat", [Curve(name="line", points=[(1, value)], colour="ink", dots=True)], x_end=1)
         assert "nan" not in drawn and "inf" not in drawn
-    assert chart("Nothing", [Line(name="line", points=[], colour="ink")], x_end=1) == ""
+    assert chart("Nothing", [Curve(name="line", points=[], colour="ink")], x_end=1) == ""
 
 
 def test_smoothing_keeps_level_and_ends() -> None:

@@ -128,7 +128,10 @@ def test_a_signal_saves_within_a_step_and_the_run_goes_on_from_there(
     out, err = process.communicate(timeout=TIMEOUT_SECONDS)
     assert (process.returncode, out) == (code, "")
     last = steps_in(tmp_path / "run")
-    assert err.splitlines()[-1] == f"stopped after step {last} with a checkpoint; run the same command again to resume"
+    assert (
+        err.splitlines()[-1]
+        == f"stopped after step {last} and saved a checkpoint; run the same command again to resume"
+    )
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == [f"step-{last:08d}"]
     assert group_is_gone(process.pid)
     assert "Traceback" not in err

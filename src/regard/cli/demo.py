@@ -30,7 +30,9 @@ def demo(
         try:
             results = first_run(out, display, again=again)
         except TrainingStopped as stopped:
-            display.say(f"stopped after step {stopped.step} with a checkpoint; run the same command again to resume")
+            display.print(
+                f"stopped after step {stopped.step} and saved a checkpoint; run the same command again to resume"
+            )
             raise typer.Exit(128 + stopped.signal_number) from stopped
     for line in _summary(results, out):
         typer.echo(line)

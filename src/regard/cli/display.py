@@ -48,7 +48,7 @@ class TrainingDisplay(Callbacks):
     ) -> None:
         self._bar.stop()
 
-    def say(self, text: str) -> None:
+    def print(self, text: str) -> None:
         """Print a permanent line."""
         self._console.print(text, markup=False)
 
@@ -56,7 +56,7 @@ class TrainingDisplay(Callbacks):
         if stage != self._stage:
             self._stage = stage
             if not self._live:
-                self.say(f"{stage} …")
+                self.print(f"{stage} …")
             self._replace_task(stage, total)
         if self._task is not None:
             self._bar.update(self._task, completed=done, total=total)
@@ -73,40 +73,40 @@ class TrainingDisplay(Callbacks):
 
     def _on_examined(self, report: dict[str, Any], **_: Any) -> None:
         for finding in report["findings"]:
-            if finding["severity"] != "note":
-                self.say(f"{finding['severity']}: {finding['message']}")
+            if (label := {"spoils": "error", "warning": "warning"}.get(finding["severity"])) is not None:
+                self.print(f"{label}: {finding['message']}")
 
     def _on_plan(self, **plan: Any) -> None:
         self._budget_seconds = plan["budget_seconds"]
         n_skipped = plan["n_blank"] + plan["n_too_long"]
-        self.say(
+        self.print(
             f"text      {plan['n_pairs']:,} training pairs, {plan['n_validation']:,} validation pairs"
             + (f", {n_skipped:,} skipped (blank or too long)" if n_skipped else "")
         )
         millions = plan["n_parameters"] / 1e6
-        self.say(f"model     {plan['preset']}, {millions:.1f}M parameters, vocabulary {plan['vocabulary']:,}")
+        self.print(f"model     {plan['preset']}, {millions:.1f}M parameters, vocabulary {plan['vocabulary']:,}")
         epochs = plan["steps"] / plan["steps_an_epoch"]
         precision = " in bfloat16" if plan["precision"] == "bfloat16" else ""
-        self.say(
+        self.print(
             f"training  {plan['steps']:,} steps ({epochs:.1f} epochs) of {plan['seconds_a_step']:.2f} s each, on the "
             f"{plan['device']}{precision}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
         )
 
     def _on_report(self, path: str, **_: Any) -> None:
-        self.say(f"report    {path} (open it in a browser; it reloads until training ends)")
+        self.print(f"report    {path} (open it in a browser; it reloads until training ends)")
 
     def _on_skipped(self, checkpoint: str, reason: str, **_: Any) -> None:
-        self.say(f"skipped checkpoint {checkpoint}: {reason}")
+        self.print(f"skipped checkpoint {checkpoint}: {reason}")
 
     def _on_resume(self, step: int, steps: int, budget_seconds: float | None, **_: Any) -> None:
         self._budget_seconds = budget_seconds
-        self.say(f"resuming after step {step:,} of {steps:,}")
+        self.print(f"resuming after step {step:,} of {steps:,}")
 
     def _on_refit(self, steps: int, was: int, **_: Any) -> None:
-        self.say(f"steps changed from {was:,} to {steps:,}, to fit the remaining time")
+        self.print(f"steps changed from {was:,} to {steps:,}, to fit the remaining time")
 
     def _on_warning(self, message: str, **_: Any) -> None:
-        self.say(f"warning: {message}")
+        self.print(f"warning: {message}")
 
     def _on_step(
         self, step: int, steps: int, nll: float, loss: float, tokens_per_second: float, elapsed_seconds: float, **_: Any
@@ -130,23 +130,25 @@ class TrainingDisplay(Callbacks):
             self._bar.update(self._task, completed=step, total=steps, numbers=numbers, eta=f"{eta} left")
         if not self._live and now - self._printed_at >= _SECONDS_BETWEEN_LINES:
             self._printed_at = now
-            self.say(f"{numbers}  {eta} left")
+            self.print(f"{numbers}  {eta} left")
 
     def _on_validation(
         self, step: int, loss: float, perplexity: float, accuracy: float, best: bool, **fields: Any
     ) -> None:
         scores = f"  BLEU {fields['bleu']:.1f}  chrF++ {fields['chrf']:.1f}" if "bleu" in fields else ""
         mark = "  (best)" if best else ""
-        self.say(
+        self.print(
             f"step {step:>7,}  validation: loss {loss:.3f}  perplexity {perplexity:.2f}  accuracy {accuracy:.1%}"
             f"{scores}{mark}"
         )
         for sample in fields.get("samples", [])[:1]:
-            self.say(f"              {sample['source'][:80]}  →  {sample['translation'][:80]}")
+            self.print(f"              {sample['source'][:80]}  →  {sample['translation'][:80]}")
 
     def _on_finished(self, path: str, elapsed_seconds: float, perplexity: float, accuracy: float, **_: Any) -> None:
-        self.say(f"finished in {duration(elapsed_seconds)}: perplexity {perplexity:.2f}, token accuracy {accuracy:.1%}")
-        self.say(f"the model is in {path}/model")
+        self.print(
+            f"finished in {duration(elapsed_seconds)}: perplexity {perplexity:.2f}, token accuracy {accuracy:.1%}"
+        )
+        self.print(f"the model is in {path}/model")
 
     def _on_already_finished(self, path: str, perplexity: float, accuracy: float, **_: Any) -> None:
-        self.say(f"{path} is finished: perplexity {perplexity:.2f}, token accuracy {accuracy:.1%}; nothing to do")
+        self.print(f"{path} is finished: perplexity {perplexity:.2f}, token accuracy {accuracy:.1%}; nothing to do")

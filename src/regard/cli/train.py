@@ -52,9 +52,7 @@ def train(
         typer.Option("--from", metavar="MODEL", help="Fine-tune this model instead of training from scratch."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps (default: the fastest available).")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Require an existing run in DIR; fail if there is none.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Fail if there is no run in DIR to resume.")] = False,
     report: Annotated[
         bool, typer.Option("--report", help="Update DIR/report.html during training, not only at the end.")
     ] = False,
@@ -92,10 +90,12 @@ def train(
                 live_report=report,
             )
         except TrainingStopped as stopped:
-            display.say(f"stopped after step {stopped.step} with a checkpoint; run the same command again to resume")
+            display.print(
+                f"stopped after step {stopped.step} and saved a checkpoint; run the same command again to resume"
+            )
             raise typer.Exit(128 + stopped.signal_number) from stopped
         if (page := out / "report.html").exists():
-            display.say(f"the report is in {page}")
+            display.print(f"the report is in {page}")
 
 
 def parse_time(text: str) -> float:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from regard.evaluate.measures import Array, Measure, Measured, Measures, measures
+from regard.evaluate.measures import Array, Measure, Measured, Measures, build_measures
 from regard.evaluate.scoring import check_lengths, sentence_chrf, split
 from regard.evaluate.significance import DEFAULT_SEED, Interval, interval_95, p_value, resampled_sums, swapped_sums
 
@@ -130,19 +130,19 @@ def compare(
 ) -> Comparison:
     """Compare two translations of the same sentences, with up to `n_examples` examples per side."""
     check_lengths(references, a=a, b=b, **({} if sources is None else {"sources": sources}))
-    bound = measures(references, lowercase=lowercase, tokenize=tokenize)
-    measured_a = [measure.measure(a) for measure in bound.all]
-    measured_b = [measure.measure(b) for measure in bound.all]
-    chrf_a = sentence_chrf(bound, measured_a[1], a, references)
-    chrf_b = sentence_chrf(bound, measured_b[1], b, references)
+    measures = build_measures(references, lowercase=lowercase, tokenize=tokenize)
+    measured_a = [measure.measure(a) for measure in measures.all]
+    measured_b = [measure.measure(b) for measure in measures.all]
+    chrf_a = sentence_chrf(measures, measured_a[1], a, references)
+    chrf_b = sentence_chrf(measures, measured_b[1], b, references)
     gain = chrf_b - chrf_a
     order = np.argsort(gain, kind="stable")
     example = partial(_example, a, b, chrf_a, chrf_b, references, sources)
     return Comparison(
         n_sentences=len(a),
         n_identical=sum(map(eq, a, b)),
-        changes=_changes(bound, measured_a, measured_b, n_bootstrap, n_shuffles, seed),
-        buckets=_buckets(bound, measured_a, measured_b, bound.n_tokens(references[0])),
+        changes=_changes(measures, measured_a, measured_b, n_bootstrap, n_shuffles, seed),
+        buckets=_buckets(measures, measured_a, measured_b, measures.n_tokens(references[0])),
         a_wins=int((gain < -_TIE).sum()),
         ties=int((np.abs(gain) <= _TIE).sum()),
         b_wins=int((gain > _TIE).sum()),
@@ -166,14 +166,14 @@ def _example(
 
 
 def _changes(
-    bound: Measures, a: list[Measured], b: list[Measured], n_bootstrap: int, n_shuffles: int, seed: int
+    measures: Measures, a: list[Measured], b: list[Measured], n_bootstrap: int, n_shuffles: int, seed: int
 ) -> tuple[Difference, ...]:
     rows_a, rows_b = (np.hstack([results.statistics for results in measured]) for measured in (a, b))  # (N, K)
     resampled = np.split(resampled_sums(np.hstack([rows_a, rows_b]), n_bootstrap, seed), 2, axis=1)
     swapped = swapped_sums(rows_a, rows_b, n_shuffles, seed)
     changes = []
     trials = zip(*(split(sums, a) for sums in (*resampled, *swapped)), strict=True)
-    for measure, in_a, in_b, (boot_a, boot_b, swapped_a, swapped_b) in zip(bound.all, a, b, trials, strict=True):
+    for measure, in_a, in_b, (boot_a, boot_b, swapped_a, swapped_b) in zip(measures.all, a, b, trials, strict=True):
         bootstrap = measure.values(boot_b) - measure.values(boot_a)
         shuffled = measure.values(swapped_b) - measure.values(swapped_a)
         observed = abs(in_b.value - in_a.value)
@@ -192,7 +192,7 @@ def _changes(
     return tuple(changes)
 
 
-def _buckets(bound: Measures, a: list[Measured], b: list[Measured], lengths: list[int]) -> tuple[Bucket, ...]:
+def _buckets(measures: Measures, a: list[Measured], b: list[Measured], lengths: list[int]) -> tuple[Bucket, ...]:
     """Scores by the length of the first reference; empty buckets are left out."""
     indices = np.searchsorted(_LENGTH_EDGES, lengths, side="right") - 1
     labels = [f"{low or 1}–{next_low - 1}" for low, next_low in pairwise(_LENGTH_EDGES)] + [f"{_LENGTH_EDGES[-1]}+"]
@@ -200,8 +200,8 @@ def _buckets(bound: Measures, a: list[Measured], b: list[Measured], lengths: lis
     for index, label in enumerate(labels):
         inside = indices == index
         if inside.any():
-            bleu_a, bleu_b = (_value(bound.bleu, measured[0], inside) for measured in (a, b))
-            chrf_a, chrf_b = (_value(bound.chrf, measured[1], inside) for measured in (a, b))
+            bleu_a, bleu_b = (_value(measures.bleu, measured[0], inside) for measured in (a, b))
+            chrf_a, chrf_b = (_value(measures.chrf, measured[1], inside) for measured in (a, b))
             buckets.append(Bucket(label, int(inside.sum()), bleu_a, bleu_b, chrf_a, chrf_b))
     return tuple(buckets)
 

@@ -39,7 +39,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Measure:
-    """One of sacreBLEU's metrics, bound to its references."""
+    """A metric of sacreBLEU with its references."""
 
     name: str
     lower_is_better: bool
@@ -82,7 +82,7 @@ class Measures:
         return [len(self.bleu.metric._preprocess_segment(sentence).split()) for sentence in sentences]
 
 
-def measures(references: Sequence[Sequence[str]], *, lowercase: bool = False, tokenize: str = "13a") -> Measures:
+def build_measures(references: Sequence[Sequence[str]], *, lowercase: bool = False, tokenize: str = "13a") -> Measures:
     """The measures for one or more lists of reference translations.
 
     TER always ignores case, as in sacreBLEU, and counts characters if the tokenizer is for a script without spaces; its

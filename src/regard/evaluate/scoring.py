@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import DataError, UserError
-from regard.evaluate.measures import Array, Measured, Measures, measures
+from regard.evaluate.measures import Array, Measured, Measures, build_measures
 from regard.evaluate.significance import DEFAULT_SEED, Interval, interval_95, resampled_sums
 from regard.text.lines import read_lines
 
@@ -57,23 +57,23 @@ def score(
 ) -> Scores:
     """Score translations against one or more lists of references: sacreBLEU's values, with 95% bootstrap intervals."""
     check_lengths(references, outputs=outputs)
-    bound = measures(references, lowercase=lowercase, tokenize=tokenize)
-    measured = [measure.measure(outputs) for measure in bound.all]
+    measures = build_measures(references, lowercase=lowercase, tokenize=tokenize)
+    measured = [measure.measure(outputs) for measure in measures.all]
     sums = resampled_sums(np.hstack([results.statistics for results in measured]), n_bootstrap, seed)
     scores = []
-    for measure, results, resampled in zip(bound.all, measured, split(sums, measured), strict=True):
+    for measure, results, resampled in zip(measures.all, measured, split(sums, measured), strict=True):
         signature = measure.signature(bs=n_bootstrap, seed=seed)
         scores.append(Score(measure.name, results.value, interval_95(measure.values(resampled)), signature))
     bleu, chrf, ter = scores
-    by_sentence = sentence_chrf(bound, measured[1], outputs, references)
+    by_sentence = sentence_chrf(measures, measured[1], outputs, references)
     return Scores(len(outputs), bleu, chrf, ter, tuple(by_sentence.tolist()))
 
 
 def sentence_chrf(
-    bound: Measures, measured: Measured, outputs: Sequence[str], references: Sequence[Sequence[str]]
+    measures: Measures, measured: Measured, outputs: Sequence[str], references: Sequence[Sequence[str]]
 ) -> Array:
     """chrF++ of each sentence; 100 for a blank output with a blank reference, where chrF has nothing to count."""
-    by_sentence = bound.chrf.values(measured.statistics)
+    by_sentence = measures.chrf.values(measured.statistics)
     for number, output in enumerate(outputs):
         if not output.strip() and any(not reference[number].strip() for reference in references):
             by_sentence[number] = 100.0

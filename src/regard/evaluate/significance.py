@@ -52,8 +52,8 @@ def swapped_sums(a: Array, b: Array, n_trials: int, seed: int) -> tuple[Array, A
     difference = a - b
     swapped_a = np.empty((n_trials, a.shape[1]))
     for block in _blocks(n_trials, len(a)):
-        kept = rng.integers(2, size=(block.stop - block.start, len(a)), dtype=bool)
-        swapped_a[block] = kept.astype(np.float64) @ difference
+        keeps = rng.integers(2, size=(block.stop - block.start, len(a)), dtype=bool)
+        swapped_a[block] = keeps.astype(np.float64) @ difference
     swapped_a += b.sum(axis=0)
     return swapped_a, a.sum(axis=0) + b.sum(axis=0) - swapped_a
 

@@ -1,4 +1,4 @@
-"""A line chart as SVG: axes, ticks, and a label at the end of each line.
+"""A line chart as SVG: axes, ticks, and a label at the end of each curve.
 
 Positions are percentages and text has a fixed size, so the chart is legible on small and large screens. Only the curves
 are stretched, and their line width is not.
@@ -22,7 +22,7 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class Curve:
     """One curve. `colour` is a CSS class: blue, orange or ink."""
 
     name: str
@@ -45,20 +45,20 @@ class _Scale:
         return (value - self.low) / (self.high - self.low)
 
 
-def chart(title: str, lines: Sequence[Line], *, x_end: float, unit: str = "", note: str = "") -> str:
+def chart(title: str, curves: Sequence[Curve], *, x_end: float, unit: str = "", note: str = "") -> str:
     """A figure, or "" if no line has points. `x_end` is the last step of the run."""
-    drawn = [line for line in lines if line.points]
+    drawn = [curve for curve in curves if curve.points]
     if not drawn:
         return ""
-    values = [y for line in drawn for _, y in (*line.points, *line.raw)]
-    x, y = _steps_scale(max(x_end, *(point[0] for line in drawn for point in line.points))), scale(0.0, max(values))
-    last = "; ".join(f"{line.name} {few_digits(line.points[-1][1])}" for line in drawn)
+    values = [y for curve in drawn for _, y in (*curve.points, *curve.raw)]
+    x, y = _steps_scale(max(x_end, *(point[0] for curve in drawn for point in curve.points))), scale(0.0, max(values))
+    last = "; ".join(f"{curve.name} {few_digits(curve.points[-1][1])}" for curve in drawn)
     parts = [
         *(_y_tick(y, tick) for tick in y.ticks),
         *(_x_tick(x, tick) for tick in x.ticks),
         '<text x="100%" y="100%" dx="32" dy="20">steps</text>',
-        *(_curve(line, x, y) for line in drawn),
-        *(_dots(line, x, y) for line in drawn if line.dots),
+        *(_curve(curve, x, y) for curve in drawn),
+        *(_dots(curve, x, y) for curve in drawn if curve.dots),
         *_labels(drawn, x, y),
     ]
     heading = f"{escape(title)}{f' <small>{escape(unit)}</small>' if unit else ''}"
@@ -124,10 +124,12 @@ def _tick_text(value: float) -> str:
     return f"{value:.6f}".rstrip("0") if abs(value) >= 1e-5 else f"{value:.1e}"
 
 
-def _curve(line: Line, x: _Scale, y: _Scale) -> str:
-    paths = [(line.raw, " raw")] if line.raw else []
-    paths.append((line.points, ""))
-    inner = "".join(f'<polyline class="{line.colour}{kind}" points="{_path(points, x, y)}"/>' for points, kind in paths)
+def _curve(curve: Curve, x: _Scale, y: _Scale) -> str:
+    paths = [(curve.raw, " raw")] if curve.raw else []
+    paths.append((curve.points, ""))
+    inner = "".join(
+        f'<polyline class="{curve.colour}{kind}" points="{_path(points, x, y)}"/>' for points, kind in paths
+    )
     return f'<svg viewBox="0 0 {_UNITS} {_UNITS}" preserveAspectRatio="none" width="100%" height="100%">{inner}</svg>'
 
 
@@ -135,23 +137,23 @@ def _path(points: Points, x: _Scale, y: _Scale) -> str:
     return " ".join(f"{_UNITS * x.share(step):.1f},{_UNITS * (1 - y.share(value)):.1f}" for step, value in points)
 
 
-def _dots(line: Line, x: _Scale, y: _Scale) -> str:
+def _dots(curve: Curve, x: _Scale, y: _Scale) -> str:
     return "".join(
-        f'<circle class="{line.colour}" cx="{100 * x.share(step):.2f}%" cy="{100 * (1 - y.share(value)):.2f}%" r="3">'
-        f"<title>step {step:,.0f}: {escape(line.name)} {few_digits(value)}</title></circle>"
-        for step, value in line.points
+        f'<circle class="{curve.colour}" cx="{100 * x.share(step):.2f}%" cy="{100 * (1 - y.share(value)):.2f}%" r="3">'
+        f"<title>step {step:,.0f}: {escape(curve.name)} {few_digits(value)}</title></circle>"
+        for step, value in curve.points
     )
 
 
-def _labels(lines: Sequence[Line], x: _Scale, y: _Scale) -> list[str]:
+def _labels(curves: Sequence[Curve], x: _Scale, y: _Scale) -> list[str]:
     """The name and last value of each line, next to its end; moved apart where they would overlap."""
-    ends = sorted(lines, key=lambda line: -line.points[-1][1])
-    positions = spread([HEIGHT * (1 - y.share(line.points[-1][1])) for line in ends])
-    right = 100 * x.share(max(line.points[-1][0] for line in lines))
+    ends = sorted(curves, key=lambda curve: -curve.points[-1][1])
+    positions = spread([HEIGHT * (1 - y.share(curve.points[-1][1])) for curve in ends])
+    right = 100 * x.share(max(curve.points[-1][0] for curve in curves))
     return [
-        f'<text class="name {line.colour}" x="{right:.2f}%" y="{position:.1f}" dx="9" '
-        f'dy=".32em">{escape(line.name)} <tspan>{few_digits(line.points[-1][1])}</tspan></text>'
-        for line, position in zip(ends, positions, strict=True)
+        f'<text class="name {curve.colour}" x="{right:.2f}%" y="{position:.1f}" dx="9" '
+        f'dy=".32em">{escape(curve.name)} <tspan>{few_digits(curve.points[-1][1])}</tspan></text>'
+        for curve, position in zip(ends, positions, strict=True)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from regard import __version__
 from regard.html_page import html_document
 from regard.report import sections
-from regard.report.chart import Line, chart, smooth
+from regard.report.chart import Curve, chart, smooth
 from regard.report.replay import number
 from regard.report.summary import RunSummary
 from regard.report.wording import count, duration, shape
@@ -133,16 +133,16 @@ def _charts(run: RunSummary) -> str:
         [(point.step, value) for point in steps if (value := getattr(point, name)) is not None]
         for name in ("rate", "tokens_per_second")
     )
-    training = Line(name="training", points=smooth(nll), raw=nll, colour="blue")
-    validation = Line(name="validation", points=loss, colour="orange", dots=len(loss) <= 100)
-    scores = [Line(name=name, points=points, colour=colour, dots=len(points) <= 100)
+    training = Curve(name="training", points=smooth(nll), raw=nll, colour="blue")
+    validation = Curve(name="validation", points=loss, colour="orange", dots=len(loss) <= 100)
+    scores = [Curve(name=name, points=points, colour=colour, dots=len(points) <= 100)
               for name, points, colour in (("BLEU", bleu, "orange"), ("chrF++", chrf, "blue"))]  # fmt: skip
     note = _LOSS_NOTE + (_DROPOUT_NOTE if (number(_recipe_table(run, "model").get("dropout")) or 0) > 0 else "")
     figures = (
         chart("Loss", [training, validation], x_end=end, note=note),
         chart("BLEU and chrF++", scores, x_end=end, unit="validation set, greedy"),
-        chart("Learning rate", [Line(name="rate", points=rate, colour="ink")], x_end=end),
-        chart("Speed", [Line(name="speed", points=smooth(speed), raw=speed, colour="ink")], x_end=end,
+        chart("Learning rate", [Curve(name="rate", points=rate, colour="ink")], x_end=end),
+        chart("Speed", [Curve(name="speed", points=smooth(speed), raw=speed, colour="ink")], x_end=end,
               unit="target tokens per second"),
     )  # fmt: skip
     return "\n".join(figure for figure in figures if figure)
