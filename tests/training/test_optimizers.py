@@ -12,8 +12,6 @@ from regard.models import Transformer, TransformerConfig
 from regard.training import Training, TrainingConfig
 from regard.training.loop import train_step
 from regard.training.optimizers import (
-    NEWTON_SCHULZ_COEFFICIENTS,
-    NEWTON_SCHULZ_STEPS,
     Muon,
     make_optimizer,
     orthogonalize,
@@ -138,27 +136,23 @@ def reference_matrices(model: Transformer) -> dict[str, list[nn.Parameter]]:
 
 
 @pytest.mark.parametrize("momentum", [0.95, 0.5, 0.0])
-def test_muon_matches_torch_optim_muon(momentum: float) -> None:
-    """Six steps on the same gradients, with learning rates that change from step to step.
+def test_muon_matches_torch_optim_muon(momentum: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six steps on the same gradients, with a learning rate that changes from step to step.
 
-    Momentum, Nesterov, Newton-Schulz coefficients and iterations are the same. The settings below remove the only
-    differences: ours has no weight decay, scales updates to the RMS of Adam, and splits the fused W_Q, W_K, W_V.
-    PyTorch scales its momentum by 1 / (1 - momentum) or not, depending on the version; the update does not depend on
-    it, because a matrix is normalised before it is orthogonalised.
-
-    PyTorch orthogonalises in bfloat16, and so does ours here: 8 significant bits, and one product in batches rather
-    than one by one. So updates agree to 2%, and a wrong coefficient, momentum or scale is off by 5% or more.
+    Momentum, Nesterov, and the defaults of the Newton-Schulz iteration are the same. The differences, removed here:
+    ours splits the fused W_Q, W_K, W_V; scales updates to the RMS of Adam ("match_rms_adamw" in PyTorch); has no weight
+    decay; and orthogonalises in float32, where PyTorch casts to bfloat16. In float32 the updates agree to 0.01%, while
+    e.g. a momentum of 0.9 instead of 0.95 changes them by 3% to 30%.
     """
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
     model = make_model()
-    config = MUON.model_copy(update={"precision": "bfloat16", "momentum": momentum})
+    config = MUON.model_copy(update={"momentum": momentum})
     ours, reference = make_optimizer(config, model), reference_matrices(model)
     theirs = torch.optim.Muon(
         [part for parts in reference.values() for part in parts],
         momentum=momentum,
         nesterov=True,
         weight_decay=0.0,
-        ns_coefficients=NEWTON_SCHULZ_COEFFICIENTS,
-        ns_steps=NEWTON_SCHULZ_STEPS,
         adjust_lr_fn="match_rms_adamw",
     )
     before = {name: torch.cat(parts).detach().clone() for name, parts in reference.items()}
@@ -174,4 +168,4 @@ def test_muon_matches_torch_optim_muon(momentum: float) -> None:
         for name, parts in reference.items():
             expected = torch.cat(parts).detach() - before[name]
             actual = model.get_parameter(name).detach() - before[name]
-            assert float((actual - expected).norm() / expected.norm()) < 0.02, (step, name)
+            assert float((actual - expected).norm() / expected.norm()) < 1e-4, (step, name)
