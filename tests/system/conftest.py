@@ -1,4 +1,4 @@
-"""Through the command line, as a person would: a small text, a tiny model, a process of its own where it matters."""
+"""Fixtures for tests through the command line: a small text, a tiny model, a separate process where needed."""
 
 import os
 import subprocess
@@ -24,14 +24,14 @@ TIMEOUT_SECONDS = 120
 
 
 def settings(*more: str) -> list[str]:
-    """Flags of a tiny training; a later value of a key replaces an earlier one."""
-    values = TINY | dict(one.split("=", 1) for one in more)
+    """Flags for a tiny training; later values of a key replace earlier ones."""
+    values = TINY | dict(setting.split("=", 1) for setting in more)
     return [flag for key, value in values.items() for flag in ("--set", f"{key}={value}")]
 
 
 @dataclass(frozen=True)
 class Text:
-    """Two files of some pairs."""
+    """A source and a target file."""
 
     source: Path
     target: Path
@@ -42,7 +42,7 @@ class Text:
 
 
 class Result(NamedTuple):
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     returncode: int
     stdout: str
@@ -51,7 +51,7 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Regard:
-    """Starts `python -m regard`, usually with one thread: two cores are shared with the tests themselves."""
+    """Starts `python -m regard`, by default with one thread, because the tests themselves use the cores."""
 
     directory: Path
     n_threads: int = 1
@@ -60,7 +60,7 @@ class Regard:
         return [sys.executable, "-m", "regard", *map(str, arguments)]
 
     def start(self, *arguments: str | Path) -> "subprocess.Popen[str]":
-        """A process of its own group, its errors in a pipe."""
+        """Starts a process in its own process group, with its output in pipes."""
         environment = os.environ | {"OMP_NUM_THREADS": str(self.n_threads), "PYTHONUNBUFFERED": "1"}
         return subprocess.Popen(
             self.command(*arguments), cwd=self.directory, env=environment, text=True, start_new_session=True,
@@ -68,7 +68,7 @@ class Regard:
         )  # fmt: skip
 
     def run(self, *arguments: str | Path) -> Result:
-        """To its end."""
+        """Runs a command to its end."""
         process = self.start(*arguments)
         try:
             out, err = process.communicate(timeout=TIMEOUT_SECONDS)
@@ -79,13 +79,13 @@ class Regard:
         return Result(process.returncode, out, err)
 
     def train(self, text: Text, out: str, *more: str) -> Result:
-        """A tiny training; what is in `more` with an equals sign is a setting, the rest are flags."""
+        """A tiny training; items of `more` with an equals sign are settings, the others flags."""
         return self.run(*train_arguments(text, out, *more))
 
 
 def train_arguments(text: Text, out: str, *more: str) -> list[str]:
-    given = [one for one in more if "=" in one and not one.startswith("-")]
-    return ["train", *text.flags, "--out", out, *settings(*given), *(one for one in more if one not in given)]
+    given = [item for item in more if "=" in item and not item.startswith("-")]
+    return ["train", *text.flags, "--out", out, *settings(*given), *(item for item in more if item not in given)]
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def regard(tmp_path: Path) -> Regard:
 
 @pytest.fixture
 def text(tmp_path: Path) -> Text:
-    """300 pairs of digits, and the same reversed."""
+    """300 pairs of digits and reversed digits."""
     return Text(*write_digits(tmp_path / "text", 300, seed=1))
 
 
@@ -103,7 +103,7 @@ def text(tmp_path: Path) -> Text:
 def inline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., Result]]:
-    """The same command in this process: what needs no process of its own need not load torch again."""
+    """Runs a command in this process, which saves loading torch again."""
 
     def run(*arguments: str | Path) -> Result:
         monkeypatch.chdir(tmp_path)

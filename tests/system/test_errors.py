@@ -1,4 +1,4 @@
-"""What a person did wrong is one line on stderr, says where and what to do, and exits with 2 before any step."""
+"""User errors are one line on stderr with a hint, and exit code 2, before the first step."""
 
 import shutil
 from collections import namedtuple
@@ -13,7 +13,7 @@ Arguments = Callable[..., list[str]]
 
 
 def error_of(result: Any) -> str:
-    """The one line that was printed, after whatever was said of the work before it."""
+    """The error line; progress lines may precede it."""
     assert result.returncode == 2, result.stderr
     assert result.stdout == ""
     lines = result.stderr.splitlines()
@@ -28,7 +28,7 @@ def files(directory: Path, **contents: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ("--source a --target b --out o --set model.d_modle=3", "unknown key 'model.d_modle'; did you mean 'd_model'?"),
         ("--source a --target b --out o --set steps", "'steps' is not a setting; hint: write it as training.steps=300"),
@@ -71,9 +71,7 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source a --target b --out o --set data.held_out=0", "the validation set is empty"),
     ],
 )
-def test_each_mistake_is_one_line_that_says_what_and_where(
-    inline: Inline, tmp_path: Path, text: Any, arguments: str, words: str
-) -> None:
+def test_user_error_is_one_line(inline: Inline, tmp_path: Path, text: Any, arguments: str, message: str) -> None:
     source, target = (path.read_bytes().split(b"\n")[:60] for path in (text.source, text.target))
     a, b = (b"\n".join(lines) + b"\n" for lines in (source, target))
     files(tmp_path, a=a, b=b, short=b"1 2\n", empty=b"", one=b"1 2\n", one2=b"2 1\n", utf16=a.decode().encode("utf-16"))
@@ -81,12 +79,12 @@ def test_each_mistake_is_one_line_that_says_what_and_where(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "something").touch()
     error = error_of(inline("train", *arguments.split()))
-    assert words in error
+    assert message in error
     assert not (tmp_path / "o" / "journal.jsonl").exists()
     assert not (tmp_path / "o" / "recipe.toml").exists()
 
 
-def test_unequal_files_are_refused_with_both_counts(inline: Inline, text: Any, tmp_path: Path) -> None:
+def test_files_of_different_length_are_refused_with_both_counts(inline: Inline, text: Any, tmp_path: Path) -> None:
     text.target.write_text("".join(text.target.read_text().splitlines(keepends=True)[:-7]))
     error = error_of(inline("train", *text.flags, "--out", "run"))
     assert f"{text.source} has 300 lines" in error
@@ -94,12 +92,12 @@ def test_unequal_files_are_refused_with_both_counts(inline: Inline, text: Any, t
     assert not (tmp_path / "run" / "journal.jsonl").exists()
 
 
-def test_a_mistake_costs_no_traceback_in_a_process_of_its_own(regard: Any, tmp_path: Path) -> None:
+def test_user_error_prints_no_traceback(regard: Any, tmp_path: Path) -> None:
     result = regard.run("train", "--source", "none", "--target", "none", "--out", "run")
     assert error_of(result) == f"error: {tmp_path / 'none'}: no such file; hint: check the path"
 
 
-def test_a_full_disk_is_refused_before_the_first_step(
+def test_full_disk_is_detected_before_the_first_step(
     inline: Inline, text: Any, arguments: Arguments, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     usage = namedtuple("usage", "total used free")
@@ -110,16 +108,16 @@ def test_a_full_disk_is_refused_before_the_first_step(
     assert not (tmp_path / "run" / "journal.jsonl").exists()
 
 
-def test_fine_tuning_can_change_neither_the_shape_nor_the_vocabulary(
+def test_fine_tuning_cannot_change_the_architecture_or_the_vocabulary(
     inline: Inline, text: Any, arguments: Arguments
 ) -> None:
     assert inline(*arguments(text, "first", "training.steps=2")).returncode == 0
-    for setting, words in (
+    for setting, message in (
         ("model.d_model=64", "model.d_model cannot be 64: it is 32 in the model to start from; hint: "),
         ("text.vocabulary=8000", "text.vocabulary cannot be 8000: it is "),
         ("text.kind=unigram", "text.kind cannot be 'unigram': it is 'bpe' in the model to start from; hint: "),
     ):
         error = error_of(inline(*arguments(text, "second", setting, "--from", "first")))
-        assert error.startswith(f"error: {words}")
+        assert error.startswith(f"error: {message}")
     given = ("train", *text.flags, "--out", "second", "--from", "first", "--set", "model.preset=small")
     assert "cannot be 3: it is 1 in the model to start from" in error_of(inline(*given))

@@ -1,4 +1,4 @@
-"""Text as it comes: Windows, packed, damaged. And what is printed meanwhile."""
+"""Input files from Windows, compressed or damaged; the output of a training; recipe files."""
 
 import gzip
 import json
@@ -19,9 +19,9 @@ def weights(run: Path) -> bytes:
     return (run / "model" / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("form", ["crlf", "bom", "gzip", "zstd"])
-def test_the_same_text_in_another_form_makes_the_same_model(
-    inline: Inline, text: Any, arguments: Arguments, tmp_path: Path, form: str
+@pytest.mark.parametrize("encoding", ["crlf", "bom", "gzip", "zstd"])
+def test_file_format_does_not_change_the_model(
+    inline: Inline, text: Any, arguments: Arguments, tmp_path: Path, encoding: str
 ) -> None:
     assert inline(*arguments(text, "plain", FEW)).returncode == 0
     change: dict[str, Callable[[bytes], bytes]] = {
@@ -31,13 +31,13 @@ def test_the_same_text_in_another_form_makes_the_same_model(
         "zstd": zstandard.ZstdCompressor().compress,
     }
     for path in (text.source, text.target):
-        path.write_bytes(change[form](path.read_bytes()))
+        path.write_bytes(change[encoding](path.read_bytes()))
     changed = inline(*arguments(text, "changed", FEW))
     assert changed.returncode == 0, changed.stderr
     assert weights(tmp_path / "changed") == weights(tmp_path / "plain")
 
 
-def test_a_line_that_is_not_text_is_named_or_skipped_and_counted(
+def test_invalid_line_is_an_error_or_skipped_and_counted(
     inline: Inline, text: Any, arguments: Arguments, tmp_path: Path
 ) -> None:
     lines = text.source.read_bytes().split(b"\n")
@@ -48,28 +48,30 @@ def test_a_line_that_is_not_text_is_named_or_skipped_and_counted(
     assert str(text.source) in error
     assert re.search(r"\b(line 42|:42\b)", error), error
 
-    went_on = inline(*arguments(text, "run", FEW, "data.on_bad=skip"))
-    assert went_on.returncode == 0, went_on.stderr
-    assert re.search(r"1 line.* not valid", went_on.stderr), went_on.stderr
+    skipped = inline(*arguments(text, "run", FEW, "data.on_bad=skip"))
+    assert skipped.returncode == 0, skipped.stderr
+    assert re.search(r"1 line.* not valid", skipped.stderr), skipped.stderr
     facts = json.loads((tmp_path / "run" / "model" / "config.json").read_text())["facts"]
-    n_validation = int(re.search(r"(\d+) validation pairs", went_on.stderr)[1])
+    n_validation = int(re.search(r"(\d+) validation pairs", skipped.stderr)[1])
     assert facts["n_pairs"] + n_validation == 299
 
 
-def test_progress_is_plain_lines_on_stderr_and_nothing_on_stdout(regard: Any, text: Any, tmp_path: Path) -> None:
-    done = regard.train(text, "run", FEW, "training.validate_every=2")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "\x1b" not in done.stderr
-    assert "\r" not in done.stderr
-    said = [line.split()[0] for line in done.stderr.splitlines()]
-    assert said[:5] == ["examining", "making", "encoding", "encoding", "measuring"]
-    assert said[5:8] == ["text", "model", "training"]
-    assert re.search(r"^step 1/4  loss \d+\.\d+  perplexity \d+\.\d+  [\d,]+ tokens/s", done.stderr, re.MULTILINE)
-    assert len(re.findall(r"validation: loss \d", done.stderr)) == 2
-    assert done.stderr.splitlines()[-2:] == ["the model is in run/model", "the report is in run/report.html"]
+def test_progress_is_plain_lines_on_stderr(regard: Any, text: Any, tmp_path: Path) -> None:
+    result = regard.train(text, "run", FEW, "training.validate_every=2")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "\x1b" not in result.stderr
+    assert "\r" not in result.stderr
+    first_words = [line.split()[0] for line in result.stderr.splitlines()]
+    assert first_words[:5] == ["examining", "building", "encoding", "encoding", "measuring"]
+    assert first_words[5:8] == ["text", "model", "training"]
+    assert re.search(r"^step 1/4  loss \d+\.\d+  perplexity \d+\.\d+  [\d,]+ tokens/s", result.stderr, re.MULTILINE)
+    assert len(re.findall(r"validation: loss \d", result.stderr)) == 2
+    assert result.stderr.splitlines()[-2:] == ["the model is in run/model", "the report is in run/report.html"]
 
 
-def test_a_run_directory_has_what_it_should(inline: Inline, text: Any, arguments: Arguments, tmp_path: Path) -> None:
+def test_run_directory_has_the_documented_files(
+    inline: Inline, text: Any, arguments: Arguments, tmp_path: Path
+) -> None:
     assert inline(*arguments(text, "run", FEW)).returncode == 0
     names = {entry.name for entry in (tmp_path / "run").iterdir()}
     assert names == {".lock", "recipe.toml", "journal.jsonl", "data", "checkpoints", "model", "report.html"}
@@ -78,13 +80,13 @@ def test_a_run_directory_has_what_it_should(inline: Inline, text: Any, arguments
     }  # fmt: skip
 
 
-def test_a_recipe_file_gives_the_values_and_a_setting_overrides_it(inline: Inline, text: Any, tmp_path: Path) -> None:
+def test_settings_override_the_recipe_file(inline: Inline, text: Any, tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text(
         "[model]\npreset = 'tiny'\nd_model = 16\nn_heads = 2\nd_ff = 16\nn_encoder_layers = 1\nn_decoder_layers = 1\n"
         "[training]\nsteps = 9\nmax_tokens = 512\nwarmup = 7\n"
     )
-    done = inline("train", *text.flags, "--out", "run", "--recipe", "r.toml", "--set", "training.steps=3")
-    assert done.returncode == 0, done.stderr
+    result = inline("train", *text.flags, "--out", "run", "--recipe", "r.toml", "--set", "training.steps=3")
+    assert result.returncode == 0, result.stderr
     written = (tmp_path / "run" / "recipe.toml").read_text()
     for line in ("d_model = 16", "steps = 3", "warmup = 7", 'schedule = "noam"', 'norm = "post"', "clip"):
-        assert (line in written) == (line != "clip"), line  # nothing is chosen behind a recipe's back
+        assert (line in written) == (line != "clip"), line  # with a recipe, missing values are the paper's

@@ -1,4 +1,4 @@
-"""Killed, stopped, edited, started twice: nothing is lost, and nothing is quietly something else."""
+"""Trainings that are killed, stopped, changed or started twice resume exactly, or are refused."""
 
 import json
 import os
@@ -20,11 +20,11 @@ SLOW = ("training.steps=100000", "training.save_every=100000", "training.validat
 TIMEOUT_SECONDS = 60
 EVERYTHING = ("model.dropout=0.2", "text.sampling=0.1", "training.accumulate=2", "training.average=3")
 
-HALVED = hasattr(os, "memfd_create") and len(os.sched_getaffinity(0)) >= 2
+CAN_USE_TWO_PROCESSES = hasattr(os, "memfd_create") and len(os.sched_getaffinity(0)) >= 2
 
 
 def steps_in(run: Path) -> int:
-    """The last step that the journal tells of."""
+    """The last step in the journal."""
     journal = run / "journal.jsonl"
     lines = journal.read_bytes().split(b"\n")[:-1] if journal.exists() else []
     events = [json.loads(line) for line in lines]
@@ -44,7 +44,7 @@ def everything_in(directory: Path) -> dict[str, tuple[int, bytes]]:
     return {str(path.relative_to(directory)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
-def group_is_gone(group: int) -> bool:
+def process_group_has_ended(group: int) -> bool:
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -52,7 +52,7 @@ def group_is_gone(group: int) -> bool:
     return False
 
 
-def test_killed_again_and_again_the_model_is_the_same_to_the_bit(
+def test_model_is_bit_identical_after_several_kills(
     regard: Any, text: Any, arguments: Arguments, tmp_path: Path
 ) -> None:
     whole = regard.train(text, "whole", *EVERYTHING)
@@ -63,30 +63,30 @@ def test_killed_again_and_again_the_model_is_the_same_to_the_bit(
         wait_for_step(tmp_path / "parts", step, process)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=TIMEOUT_SECONDS)
-        assert group_is_gone(process.pid)
-    done = regard.train(text, "parts", *EVERYTHING)
-    assert done.returncode == 0, done.stderr
-    assert "resuming after step" in done.stderr
-    one, other = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts"))
-    assert one == other
+        assert process_group_has_ended(process.pid)
+    result = regard.train(text, "parts", *EVERYTHING)
+    assert result.returncode == 0, result.stderr
+    assert "resuming after step" in result.stderr
+    expected, actual = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert actual == expected
 
 
-def nobody_runs(group: int) -> bool:
-    """Of a group of processes; one that ended, but that nobody has asked how, does not run."""
+def no_process_runs(group: int) -> bool:
+    """Whether a process group has no running process; zombies do not count."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended meanwhile
-            state, _, of, *_ = path.read_text().rsplit(") ")[-1].split()
-            if int(of) == group and state != "Z":
+            state, _, process_group, *_ = path.read_text().rsplit(") ")[-1].split()
+            if int(process_group) == group and state != "Z":
                 return False
     return True
 
 
-@pytest.mark.skipif(not HALVED, reason="batches are not halved here: it takes Linux, and two cores")
-def test_two_processes_for_a_batch_are_killed_as_one_and_end_with_the_same_bits(
+@pytest.mark.skipif(not CAN_USE_TWO_PROCESSES, reason="needs Linux and two cores")
+def test_killing_a_training_with_two_processes_ends_both_and_resumes_exactly(
     regard: Any, text: Any, arguments: Arguments, tmp_path: Path
 ) -> None:
-    """A model large enough for a helper: it goes with the training, and a group's signals leave it to the training."""
-    both = replace(regard, n_threads=2)
+    """A model large enough for a worker process, which ends with the training and ignores signals to the group."""
+    two_threads = replace(regard, n_threads=2)
     large = (
         "model.d_model=128",
         "model.d_ff=4000",
@@ -95,31 +95,31 @@ def test_two_processes_for_a_batch_are_killed_as_one_and_end_with_the_same_bits(
         "training.steps=60",
         "training.optimizer=adam",
     )
-    assert both.train(text, "whole", *large).returncode == 0
+    assert two_threads.train(text, "whole", *large).returncode == 0
 
-    killed = both.start(*arguments(text, "parts", *large))
+    killed = two_threads.start(*arguments(text, "parts", *large))
     wait_for_step(tmp_path / "parts", 12, killed)
     assert len(list(Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split())) == 1
     killed.kill()
     killed.communicate(timeout=TIMEOUT_SECONDS)
     until = time.monotonic() + TIMEOUT_SECONDS
-    while not nobody_runs(killed.pid):
-        assert time.monotonic() < until, "the helper goes on without its training"
+    while not no_process_runs(killed.pid):
+        assert time.monotonic() < until, "the worker is still running without its training"
         time.sleep(0.05)
 
-    stopped = both.start(*arguments(text, "parts", *large))
+    stopped = two_threads.start(*arguments(text, "parts", *large))
     wait_for_step(tmp_path / "parts", steps_in(tmp_path / "parts") + 2, stopped)
     os.killpg(stopped.pid, signal.SIGINT)
     _, err = stopped.communicate(timeout=TIMEOUT_SECONDS)
     assert (stopped.returncode, "Traceback" in err) == (130, False), err
 
-    assert both.train(text, "parts", *large).returncode == 0
-    one, other = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts"))
-    assert one == other
+    assert two_threads.train(text, "parts", *large).returncode == 0
+    expected, actual = ((tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert actual == expected
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_saves_within_a_step_and_the_run_goes_on_from_there(
+def test_signal_saves_after_the_current_step(
     regard: Any, text: Any, arguments: Arguments, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     process = regard.start(*arguments(text, "run", *SLOW))
@@ -133,24 +133,24 @@ def test_a_signal_saves_within_a_step_and_the_run_goes_on_from_there(
         == f"stopped after step {last} and saved a checkpoint; run the same command again to resume"
     )
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == [f"step-{last:08d}"]
-    assert group_is_gone(process.pid)
+    assert process_group_has_ended(process.pid)
     assert "Traceback" not in err
 
 
-def test_a_second_ctrl_c_ends_at_once(regard: Any, text: Any, arguments: Arguments, tmp_path: Path) -> None:
+def test_second_signal_ends_at_once(regard: Any, text: Any, arguments: Arguments, tmp_path: Path) -> None:
     process = regard.start(*arguments(text, "run", *SLOW))
     wait_for_step(tmp_path / "run", 2, process)
-    os.kill(process.pid, signal.SIGSTOP)  # both arrive before it takes another step
+    os.kill(process.pid, signal.SIGSTOP)  # both signals arrive before the next step
     os.kill(process.pid, signal.SIGINT)
     os.kill(process.pid, signal.SIGTERM)
     os.kill(process.pid, signal.SIGCONT)
     process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode in (130, 143)
     assert not list((tmp_path / "run").glob("checkpoints/step-*"))
-    assert group_is_gone(process.pid)
+    assert process_group_has_ended(process.pid)
 
 
-def test_a_second_trainer_is_refused_and_the_first_unharmed(
+def test_second_training_in_the_same_directory_is_refused(
     regard: Any, inline: Any, text: Any, arguments: Arguments, tmp_path: Path
 ) -> None:
     first = regard.start(*arguments(text, "run", *SLOW))
@@ -164,7 +164,7 @@ def test_a_second_trainer_is_refused_and_the_first_unharmed(
     assert first.returncode == 143
 
 
-def test_a_finished_run_stays_as_it_is(inline: Any, text: Any, arguments: Arguments, tmp_path: Path) -> None:
+def test_finished_run_is_not_changed(inline: Any, text: Any, arguments: Arguments, tmp_path: Path) -> None:
     command = arguments(text, "run", "training.steps=6")
     assert inline(*command).returncode == 0
     before = everything_in(tmp_path / "run")
@@ -182,9 +182,7 @@ def test_a_finished_run_stays_as_it_is(inline: Any, text: Any, arguments: Argume
     )
 
 
-def test_edited_text_is_refused_when_a_run_goes_on(
-    inline: Any, text: Any, arguments: Arguments, tmp_path: Path
-) -> None:
+def test_edited_text_is_refused_on_resume(inline: Any, text: Any, arguments: Arguments, tmp_path: Path) -> None:
     command = arguments(text, "run", "training.steps=4")
     assert inline(*command).returncode == 0
     shutil.rmtree(tmp_path / "run" / "model")  # as if it had been interrupted before the end

@@ -1,4 +1,4 @@
-"""That it learns: from nothing, from a model, and in the time that it is given."""
+"""Trainings through the command line learn: from scratch, from a model, and within a budget."""
 
 import json
 import re
@@ -23,10 +23,10 @@ def facts_of(run: Path) -> dict[str, Any]:
 
 def events_of(run: Path, event: str) -> list[dict[str, Any]]:
     events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-    return [one for one in events if one["event"] == event]
+    return [fields for fields in events if fields["event"] == event]
 
 
-def test_it_learns_to_reverse_digits_that_it_has_not_seen(regard: Any, tmp_path: Path) -> None:
+def test_model_learns_to_reverse_unseen_digits(regard: Any, tmp_path: Path) -> None:
     source, target = write_digits(tmp_path / "text", 20_000, seed=1)
     values = (
         "model.preset=tiny model.d_model=64 model.d_ff=128 model.n_encoder_layers=1 model.n_decoder_layers=1 "
@@ -34,10 +34,10 @@ def test_it_learns_to_reverse_digits_that_it_has_not_seen(regard: Any, tmp_path:
         "training.save_every=400 training.validate_every=400"
     )
     flags = [flag for value in values.split() for flag in ("--set", value)]
-    done = regard.run("train", "--source", source, "--target", target, "--out", "run", *flags)
-    assert done.returncode == 0, done.stderr
+    result = regard.run("train", "--source", source, "--target", target, "--out", "run", *flags)
+    assert result.returncode == 0, result.stderr
     facts = facts_of(tmp_path / "run")
-    assert facts["accuracy"] >= 0.99, done.stderr
+    assert facts["accuracy"] >= 0.99, result.stderr
     assert facts["steps"] == 800
 
 
@@ -60,25 +60,23 @@ def test_fine_tuning_starts_from_the_weights_and_keeps_the_vocabulary(
     assert "tuned is finished" in again.stderr
 
 
-def test_a_model_to_start_from_may_not_change_on_the_way(
+def test_changed_parent_model_is_refused_on_resume(
     inline: Inline, text: Any, arguments: Arguments, tmp_path: Path
 ) -> None:
     assert inline(*arguments(text, "first", "training.steps=2")).returncode == 0
-    begun = arguments(text, "tuned", "training.steps=4", "--from", "first")
-    assert inline(*begun).returncode == 0
+    command = arguments(text, "tuned", "training.steps=4", "--from", "first")
+    assert inline(*command).returncode == 0
     for name in ("model", "journal.jsonl"):
         path = tmp_path / "tuned" / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     shutil.rmtree(tmp_path / "first")
     assert inline(*arguments(text, "first", "training.steps=3")).returncode == 0
-    refused = inline(*begun)
+    refused = inline(*command)
     assert refused.returncode == 2
     assert "first has changed since this run began; hint: restore the original model" in refused.stderr
 
 
-def test_a_budget_that_preparing_has_used_up_is_refused_and_nothing_is_trained(
-    inline: Inline, text: Any, tmp_path: Path
-) -> None:
+def test_budget_that_is_too_short_is_refused(inline: Inline, text: Any, tmp_path: Path) -> None:
     refused = inline("train", *text.flags, "--out", "run", "--budget", "1s")
     assert refused.returncode == 2
     assert re.search(r"the budget of 1 s is too short: .*; hint: use --budget \d+m or more", refused.stderr)
@@ -86,14 +84,14 @@ def test_a_budget_that_preparing_has_used_up_is_refused_and_nothing_is_trained(
 
 
 @pytest.mark.timeout(120)
-def test_a_budget_is_kept(regard: Any, text: Any, tmp_path: Path) -> None:
+def test_training_keeps_its_budget(regard: Any, text: Any, tmp_path: Path) -> None:
     budget = 20
     started_at = time.monotonic()
-    done = regard.run("train", *text.flags, "--out", "run", "--budget", f"{budget}s")
+    result = regard.run("train", *text.flags, "--out", "run", "--budget", f"{budget}s")
     seconds = time.monotonic() - started_at
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     [finished] = events_of(tmp_path / "run", "finished")
-    assert 0.7 * budget <= finished["elapsed_seconds"] <= 1.25 * budget, done.stderr
-    assert seconds <= 1.25 * budget + 6, done.stderr  # the rest is Python and torch being loaded
+    assert 0.7 * budget <= finished["elapsed_seconds"] <= 1.25 * budget, result.stderr
+    assert seconds <= 1.25 * budget + 6, result.stderr  # the rest is loading Python and torch
     [plan] = events_of(tmp_path / "run", "plan")
     assert events_of(tmp_path / "run", "refit") or finished["steps"] == plan["steps"]

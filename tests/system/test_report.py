@@ -1,4 +1,4 @@
-"""`report.html`, the built-in corpus and the ends of a failed start, through the command line."""
+"""`report.html`, the built-in corpus and invalid commands, through the command line."""
 
 import json
 import os
@@ -17,14 +17,14 @@ Arguments = Callable[..., list[str]]
 FEW = ("training.steps=6", "training.validate_every=3", "training.save_every=3", "training.translated=4")
 
 
-def test_every_training_ends_with_its_report(inline: Inline, text: Any, arguments: Arguments, tmp_path: Path) -> None:
+def test_training_writes_a_report_at_its_end(inline: Inline, text: Any, arguments: Arguments, tmp_path: Path) -> None:
     assert inline(*arguments(text, "run", *FEW)).returncode == 0
     page = (tmp_path / "run" / "report.html").read_text()
     assert "<b>finished</b> · 6 steps" in page
     assert "refresh" not in page
     story = read_run(tmp_path / "run")
-    assert [one.step for one in story.steps] == [1, 2, 3, 4, 5, 6]
-    assert [one.step for one in story.validations] == [3, 6]
+    assert [point.step for point in story.steps] == [1, 2, 3, 4, 5, 6]
+    assert [point.step for point in story.validations] == [3, 6]
     assert len(story.samples) == 3
     assert story.plan is not None and story.plan["n_pairs"] == story.facts["n_pairs"]  # type: ignore[index]
     assert story.plan["n_parameters"] == story.facts["n_parameters"]  # type: ignore[index]
@@ -34,7 +34,7 @@ def test_every_training_ends_with_its_report(inline: Inline, text: Any, argument
     assert events[:3] == ["examined", "plan", "step"]
 
 
-def test_a_finished_run_gets_back_a_report_that_is_missing_and_keeps_one_that_is_not(
+def test_missing_report_of_a_finished_run_is_restored(
     inline: Inline, text: Any, arguments: Arguments, tmp_path: Path
 ) -> None:
     page = tmp_path / "run" / "report.html"
@@ -47,7 +47,7 @@ def test_a_finished_run_gets_back_a_report_that_is_missing_and_keeps_one_that_is
     assert "<b>finished</b>" in page.read_text()
 
 
-def test_a_live_report_follows_the_training_and_tells_of_its_stop(
+def test_live_report_is_updated_during_the_training_and_when_it_stops(
     regard: Any, text: Any, arguments: Arguments, tmp_path: Path
 ) -> None:
     slow = ("training.steps=100000", "training.save_every=100000", "training.validate_every=100000")
@@ -70,22 +70,22 @@ def test_a_live_report_follows_the_training_and_tells_of_its_stop(
     assert read_run(tmp_path / "run").state == "stopped"
 
 
-def test_a_report_that_can_not_be_written_costs_a_warning_and_nothing_else(
+def test_report_that_cannot_be_written_is_only_a_warning(
     inline: Inline, text: Any, arguments: Arguments, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def full(*_: object) -> None:
+    def disk_full(*_: object) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("regard.report.live.write_file", full)
-    monkeypatch.setattr("regard.report.live._replace", full)
-    done = inline(*arguments(text, "run", *FEW, "--report"))
-    assert done.returncode == 0
-    assert done.stderr.count("warning: cannot write the report: [Errno 28] No space left on device") == 1
+    monkeypatch.setattr("regard.report.live.write_file", disk_full)
+    monkeypatch.setattr("regard.report.live._replace", disk_full)
+    result = inline(*arguments(text, "run", *FEW, "--report"))
+    assert result.returncode == 0
+    assert result.stderr.count("warning: cannot write the report: [Errno 28] No space left on device") == 1
     assert (tmp_path / "run" / "model" / "model.safetensors").exists()
-    assert "the report is in" not in done.stderr
+    assert "the report is in" not in result.stderr
 
 
-def test_the_street_corpus_is_there_without_any_file(
+def test_street_corpus_needs_no_files(
     inline: Inline, arguments: Arguments, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from regard.demo import first_run
@@ -110,7 +110,7 @@ def test_the_street_corpus_is_there_without_any_file(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ("train", "missing option '--out'; hint: regard train --help"),
         ("train --out", "option '--out' requires an argument; hint: regard"),
@@ -133,26 +133,24 @@ def test_the_street_corpus_is_there_without_any_file(
         ("evaluate --reference a --beam 0", "invalid value for '--beam'"),
     ],
 )
-def test_a_command_that_makes_no_sense_is_one_line_with_a_hint(
-    inline: Inline, tmp_path: Path, arguments: str, words: str
-) -> None:
+def test_invalid_command_is_one_line_with_a_hint(inline: Inline, tmp_path: Path, arguments: str, message: str) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "something").touch()
-    done = inline(*arguments.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("error: ") and words in line and "; hint: " in line
+    result = inline(*arguments.split())
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ") and message in line and "; hint: " in line
     assert [entry.name for entry in (tmp_path / "full").iterdir()] == ["something"]
 
 
-def test_without_any_argument_there_is_help(inline: Inline) -> None:
-    done = inline()
-    assert done.returncode == 2
-    assert "Usage: regard" in done.stdout and "train" in done.stdout
-    assert done.stderr == ""
+def test_no_arguments_print_the_help(inline: Inline) -> None:
+    result = inline()
+    assert result.returncode == 2
+    assert "Usage: regard" in result.stdout and "train" in result.stdout
+    assert result.stderr == ""
 
 
-def test_a_start_that_failed_leaves_no_directory_behind(inline: Inline, tmp_path: Path) -> None:
+def test_failed_start_leaves_no_directory(inline: Inline, tmp_path: Path) -> None:
     assert inline("train", "--source", "none", "--target", "none", "--out", "run").returncode == 2
     assert not (tmp_path / "run").exists()
     (tmp_path / "mine").mkdir()

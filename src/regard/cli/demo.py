@@ -11,7 +11,7 @@ import typer
 from regard.errors import TrainingStopped
 
 if TYPE_CHECKING:
-    from regard.demo.first_run import Example, FirstRun
+    from regard.demo.first_run import DemoResult, Example
 
 
 def demo(
@@ -40,7 +40,7 @@ def demo(
         _open_page(out, port)
 
 
-def _summary(results: "FirstRun", out: Path) -> list[str]:
+def _summary(results: "DemoResult", out: Path) -> list[str]:
     test, unseen, head = results.test, results.unseen, results.head
     lines = [""]
     for example in results.examples:
@@ -57,7 +57,7 @@ def _summary(results: "FirstRun", out: Path) -> list[str]:
     ]
 
 
-def _attention(results: "FirstRun", example: "Example") -> str:
+def _attention(results: "DemoResult", example: "Example") -> str:
     """The words that the pronoun attends to, in the head that finds its noun."""
     place = results.head.place
     kind, query = ("encoder", '"it"') if place.attention == "encoder" else ("decoder", "the pronoun")

@@ -1,1 +1,1 @@
-"""The first run that a newcomer sees."""
+"""The demo: a built-in corpus, a short training on it, and what the model learned."""

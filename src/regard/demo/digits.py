@@ -1,9 +1,9 @@
-"""A corpus with a right answer, made from nothing: strings of digits, and the same ones reversed."""
+"""A generated corpus with one correct translation per sentence: digits, and the same digits reversed."""
 
 from pathlib import Path
 from random import Random
 
-SHORTEST, LONGEST = 4, 12
+MIN_DIGITS, MAX_DIGITS = 4, 12
 
 
 def reversed_digits(n_pairs: int, seed: int) -> list[tuple[str, str]]:
@@ -11,7 +11,7 @@ def reversed_digits(n_pairs: int, seed: int) -> list[tuple[str, str]]:
     rng, seen = Random(seed), set()
     pairs: list[tuple[str, str]] = []
     while len(pairs) < n_pairs:
-        digits = " ".join(rng.choices("0123456789", k=rng.randint(SHORTEST, LONGEST)))
+        digits = " ".join(rng.choices("0123456789", k=rng.randint(MIN_DIGITS, MAX_DIGITS)))
         if digits not in seen:
             seen.add(digits)
             pairs.append((digits, digits[::-1]))
@@ -19,10 +19,10 @@ def reversed_digits(n_pairs: int, seed: int) -> list[tuple[str, str]]:
 
 
 def write_digits(directory: Path, n_pairs: int, seed: int) -> tuple[Path, Path]:
-    """Two text files of pairs."""
+    """Writes the pairs to two text files, and returns their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     pairs = reversed_digits(n_pairs, seed)
     source, target = directory / "digits.src", directory / "digits.tgt"
-    source.write_text("".join(f"{one}\n" for one, _ in pairs), encoding="utf-8")
-    target.write_text("".join(f"{two}\n" for _, two in pairs), encoding="utf-8")
+    source.write_text("".join(f"{digits}\n" for digits, _ in pairs), encoding="utf-8")
+    target.write_text("".join(f"{digits}\n" for _, digits in pairs), encoding="utf-8")
     return source, target

@@ -1,4 +1,4 @@
-"""The guided first run: train on the street corpus, then ask the model about sentences that it has never seen."""
+"""The demo run: trains on the street corpus, then measures the model on sentences that it has not seen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from regard.artifact import load_model
-from regard.demo.pronouns import BestHead, find_head, glance, is_open
+from regard.demo.pronouns import BestHead, find_best_head, is_ambiguous, top_words
 from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, split, write
 from regard.durable import check_writable, is_locked, remove_directory, remove_leftovers, write_file
 from regard.errors import ArtifactError, RunError
@@ -18,15 +18,15 @@ from regard.run import Callbacks, Recipe, read_recipe, require_run_directory, tr
 from regard.translator import Translator
 
 SEED = 1
-N_TRAIN = 40_000  # about as many as a minute sees: hardly a sentence comes twice, and dropout has nothing to prevent
-N_LOOKED_AT = 300  # sentences that tell the best head
+N_TRAIN = 40_000  # about one epoch in a minute: hardly any sentence is seen twice, so there is no need for dropout
+N_HEAD_SENTENCES = 300  # to find the best head
 RECIPE: dict[str, Any] = {
-    "text": {"vocabulary": 1700},  # enough for almost every word to be one piece
+    "text": {"vocabulary": 1700},  # almost every word is one token
     "model": {"preset": "tiny", "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre", "dropout": 0.0},
     "training": {
         "steps": 620,
         "max_tokens": 1024,
-        "optimizer": "muon",  # learns in half the steps what Adam does
+        "optimizer": "muon",  # needs half the steps of Adam
         "schedule": "cooldown",
         "rate": 0.005,
         "warmup": 20,
@@ -42,123 +42,123 @@ RECIPE: dict[str, Any] = {
 
 
 class Accuracy(BaseModel, frozen=True):
-    """Shares of sentences that came out exactly right, and of pronouns."""
+    """Shares of exactly correct sentences, and of correct pronouns."""
 
     exact: float
     pronouns: float
 
 
 class Example(BaseModel, frozen=True):
-    """One of the two famous sentences, what the model makes of it, and what the best head looked at."""
+    """One of the two sentences about the street, its translation, and the words that the best head attends to."""
 
     source: str
     translation: str
-    looked_at: dict[str, float]  # words and their weights, most first
+    looked_at: dict[str, float]  # words and their attention weights, highest first
 
 
-class FirstRun(BaseModel, frozen=True):
-    """What the demo has to tell."""
+class DemoResult(BaseModel, frozen=True):
+    """What the demo measured; stored as `demo.json`."""
 
-    recipe: str  # its digest, which the model knows as well
+    recipe: str  # digest of the recipe; the model stores the same one
     test: Accuracy
     unseen: Accuracy
     head: BestHead
     examples: tuple[Example, ...]
 
 
-def first_run(out: Path, callbacks: Callbacks, *, again: bool = False, steps: int | None = None) -> FirstRun:
-    """Train in `out` if no run is there, and measure what was learned; the second time, only tell it."""
+def first_run(out: Path, callbacks: Callbacks, *, again: bool = False, steps: int | None = None) -> DemoResult:
+    """Trains in `out` and measures the model; if that was done before, returns the stored result."""
     if again:
-        _forget(out)
-    elif (told := _told(out)) is not None:
-        return told
-    callbacks.on_progress("making up sentences", 0, 1)
-    street = cache(lambda: split(SEED, n_train=N_TRAIN))  # written down, and in the end it tells the right answers
-    text = _written(out, street)
+        _remove_run(out)
+    elif (stored := _stored_result(out)) is not None:
+        return stored
+    callbacks.on_progress("generating sentences", 0, 1)
+    street = cache(lambda: split(SEED, n_train=N_TRAIN))  # for the files, and for the reference translations
+    text = _write_corpus(out, street)
     try:
         train(_recipe(text, steps), out, callbacks=callbacks)
     except RunError as error:
-        raise RunError(error.message, hint=f"{error.hint}; `regard demo --again` begins anew") from error
-    told = _measured(out, street())
-    write_file(out / "demo.json", told.model_dump_json(indent=1).encode())
-    return told
+        raise RunError(error.message, hint=f"{error.hint}; `regard demo --again` starts again") from error
+    result = _measure_model(out, street())
+    write_file(out / "demo.json", result.model_dump_json(indent=1).encode())
+    return result
 
 
 def street_text(out: Path, n_train: int) -> Path:
-    """Where the street corpus lies in a run: written there once; the same seed gives the same text again."""
-    return _written(out, lambda: split(SEED, n_train=n_train))
+    """Writes the street corpus into a run directory, unless it is there, and returns its path."""
+    return _write_corpus(out, lambda: split(SEED, n_train=n_train))
 
 
-def _written(out: Path, street: Callable[[], StreetCorpus]) -> Path:
+def _write_corpus(out: Path, street: Callable[[], StreetCorpus]) -> Path:
     if not is_locked(out):
-        remove_leftovers(out)  # of a training that was killed before it was a run
+        remove_leftovers(out)  # of a training that was killed at its start
     require_run_directory(out)
     _require_street(out)
     check_writable(out, 0)
     text = out / "data" / "street"
-    if not (text / "unseen.de").exists():  # the last file that is written
+    if not (text / "unseen.de").exists():  # the last file to be written
         write(text, street())
     return text
 
 
-def _forget(out: Path) -> None:
-    """Remove an earlier demo; somebody's own run, never."""
+def _remove_run(out: Path) -> None:
+    """Removes an earlier demo; raises RunError for any other run."""
     if not (out / "recipe.toml").exists():
         return
     _require_street(out)
     if is_locked(out):
-        raise RunError(f"somebody is training in {out}", hint="wait until it is done")
+        raise RunError(f"another process is training in {out}", hint="wait until it has finished")
     remove_directory(out)
 
 
 def _require_street(out: Path) -> None:
-    """Refuse somebody's own run, before anything is written into it."""
+    """Raises RunError if `out` is a run with another corpus, before anything is written."""
     if not (out / "recipe.toml").exists():
         return
     if Recipe.build(read_recipe(out / "recipe.toml")).data.train[0].source != out.absolute() / "data/street/train.en":
-        raise RunError(f"{out} is a run, but not of the street's text", hint="choose another directory with --out")
+        raise RunError(f"{out} is a run with another corpus", hint="choose another directory with --out")
 
 
-def _told(out: Path) -> FirstRun | None:
-    """What was measured before, if it was measured on the model that is there."""
+def _stored_result(out: Path) -> DemoResult | None:
+    """The result of an earlier demo, if it belongs to the model in `out`."""
     try:
-        told = FirstRun.model_validate_json((out / "demo.json").read_bytes())
-        return told if told.recipe == load_model(out).facts.get("recipe") else None
+        result = DemoResult.model_validate_json((out / "demo.json").read_bytes())
+        return result if result.recipe == load_model(out).facts.get("recipe") else None
     except (OSError, ValidationError, ArtifactError):
         return None
 
 
-def _measured(out: Path, corpus: StreetCorpus) -> FirstRun:
-    famous, loaded = canonical(), load_model(out)
+def _measure_model(out: Path, corpus: StreetCorpus) -> DemoResult:
+    pairs, loaded = canonical(), load_model(out)
     with Translator.load(out) as translator:
-        test, unseen = (measure(translator, pairs) for pairs in (corpus.test, corpus.unseen))
-        done = translator.translate([pair.source for pair in famous])
-    head = find_head(loaded, [pair for pair in corpus.test if is_open(pair)][:N_LOOKED_AT])
+        test, unseen = (measure(translator, part) for part in (corpus.test, corpus.unseen))
+        translations = translator.translate([pair.source for pair in pairs])
+    head = find_best_head(loaded, [pair for pair in corpus.test if is_ambiguous(pair)][:N_HEAD_SENTENCES])
     examples = tuple(
-        Example(source=pair.source, translation=one.text, looked_at=glance(loaded, pair, head.place))
-        for pair, one in zip(famous, done, strict=True)
+        Example(source=pair.source, translation=translation.text, looked_at=top_words(loaded, pair, head.place))
+        for pair, translation in zip(pairs, translations, strict=True)
     )
-    return FirstRun(recipe=loaded.facts["recipe"], test=test, unseen=unseen, head=head, examples=examples)
+    return DemoResult(recipe=loaded.facts["recipe"], test=test, unseen=unseen, head=head, examples=examples)
 
 
 def measure(translator: Translator, pairs: Sequence[StreetPair]) -> Accuracy:
-    """Translate as `regard translate` does, and compare with the one right answer."""
-    done = translator.translate([pair.source for pair in pairs])
-    exact = sum(one.text == pair.target for one, pair in zip(done, pairs, strict=True))
-    asked = [(one.text.split(), pair) for one, pair in zip(done, pairs, strict=True) if is_open(pair)]
-    right = sum(_pronoun_at(words, pair) for words, pair in asked)
-    return Accuracy(exact=exact / len(pairs), pronouns=right / max(1, len(asked)))
+    """Translates as `regard translate` does, and compares with the references."""
+    translations = [translation.text for translation in translator.translate([pair.source for pair in pairs])]
+    n_exact = sum(text == pair.target for text, pair in zip(translations, pairs, strict=True))
+    ambiguous = [(text, pair) for text, pair in zip(translations, pairs, strict=True) if is_ambiguous(pair)]
+    n_correct = sum(_has_correct_pronoun(text.split(), pair) for text, pair in ambiguous)
+    return Accuracy(exact=n_exact / len(pairs), pronouns=n_correct / max(1, len(ambiguous)))
 
 
-def _pronoun_at(words: list[str], pair: StreetPair) -> bool:
+def _has_correct_pronoun(words: list[str], pair: StreetPair) -> bool:
     assert pair.pronoun is not None
-    place = pair.pronoun.target_index
-    return place < len(words) and words[place] == pair.pronoun.german
+    index = pair.pronoun.target_index
+    return index < len(words) and words[index] == pair.pronoun.german
 
 
 def _recipe(text: Path, steps: int | None) -> dict[str, Any]:
-    def side(name: str) -> dict[str, str]:
+    def files(name: str) -> dict[str, str]:
         return {"source": str(text / f"{name}.en"), "target": str(text / f"{name}.de")}
 
     training = RECIPE["training"] | ({"steps": steps} if steps is not None else {})
-    return RECIPE | {"training": training, "data": {"train": [side("train")], "validation": [side("validation")]}}
+    return RECIPE | {"training": training, "data": {"train": [files("train")], "validation": [files("validation")]}}

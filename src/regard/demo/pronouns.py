@@ -1,9 +1,9 @@
-"""Where does the model look for what *it* stands for? Measured on every head that could, not drawn.
+"""Finds the attention head that resolves the pronoun *it*, by measuring every head.
 
-Two places can tell: the row of *it* in the encoder's self-attention, and the step of the decoder that writes the
-pronoun, in its attention over the source.
+Two kinds of attention can resolve it: the row of *it* in the encoder's self-attention, and the decoder's attention over
+the source in the step that writes the pronoun.
 
-S source symbols, T target symbols, H heads
+S source, T target, H heads
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from regard.nn import Trace
 from regard.text.words import word_numbers
 
 Attention = Literal["encoder", "cross"]
-Weights = list[float]  # of the source's words, one each
+WordWeights = list[float]  # one attention weight per source word
 
 
 class Head(BaseModel, frozen=True):
-    """A head, by its place; layer and head count from 0."""
+    """The position of an attention head; layer and head count from 0."""
 
     attention: Attention
     layer: int
@@ -33,42 +33,43 @@ class Head(BaseModel, frozen=True):
 
 
 class BestHead(BaseModel, frozen=True):
-    """The head that finds the noun most often, and not the wrong one."""
+    """The head that most often attends to the correct noun rather than the other one."""
 
     place: Head
-    right: float  # share of sentences where it gives most of its weight to the right noun
-    wrong: float  # … to the other noun
+    right: float  # share of sentences where the correct noun has more than half of the weight
+    wrong: float  # … the other noun
     n_sentences: int
 
 
-def is_open(pair: StreetPair) -> bool:
-    """Whether only a later word tells which noun the pronoun stands for."""
+def is_ambiguous(pair: StreetPair) -> bool:
+    """Whether only a later word shows which noun the pronoun refers to."""
     return pair.pronoun is not None and pair.pronoun.informative
 
 
-def find_head(loaded: LoadedModel, pairs: Sequence[StreetPair]) -> BestHead:
-    """All heads over these sentences; the best one."""
+def find_best_head(loaded: LoadedModel, pairs: Sequence[StreetPair]) -> BestHead:
+    """Measures all heads on these sentences, and returns the best one."""
     right: dict[Head, int] = {}
     wrong: dict[Head, int] = {}
     for pair in pairs:
         assert pair.pronoun is not None
-        for place, weights in _looks(loaded, pair).items():
+        for place, weights in _pronoun_attention(loaded, pair).items():
             right[place] = right.get(place, 0) + (weights[pair.pronoun.antecedent_index] > 0.5)
             wrong[place] = wrong.get(place, 0) + (weights[pair.pronoun.other_index] > 0.5)
     best = max(right, key=lambda place: right[place] - wrong[place])
     return BestHead(place=best, right=right[best] / len(pairs), wrong=wrong[best] / len(pairs), n_sentences=len(pairs))
 
 
-def glance(loaded: LoadedModel, pair: StreetPair, place: Head) -> dict[str, float]:
-    """The two words that this head looks at most."""
-    weights, words = _looks(loaded, pair)[place], [word.strip(",.") for word in pair.source.split()]
-    most = sorted(range(len(words)), key=lambda number: -weights[number])[:2]
-    return {words[number]: weights[number] for number in most}
+def top_words(loaded: LoadedModel, pair: StreetPair, place: Head) -> dict[str, float]:
+    """The two words with the highest weights of a head."""
+    weights = _pronoun_attention(loaded, pair)[place]
+    words = [word.strip(",.") for word in pair.source.split()]
+    top = sorted(range(len(words)), key=lambda number: -weights[number])[:2]
+    return {words[number]: weights[number] for number in top}
 
 
 @torch.inference_mode()
-def _looks(loaded: LoadedModel, pair: StreetPair) -> dict[Head, Weights]:
-    """What every head looks at for the pronoun; a word's pieces count together."""
+def _pronoun_attention(loaded: LoadedModel, pair: StreetPair) -> dict[Head, WordWeights]:
+    """The attention of every head for the pronoun; the weights of a word's tokens are summed."""
     assert pair.pronoun is not None
     source, target, trace = loaded.tokenizers.source, loaded.tokenizers.target, Trace()
     src, tgt = source.encode(pair.source), target.encode(pair.target)
@@ -90,9 +91,9 @@ def _looks(loaded: LoadedModel, pair: StreetPair) -> dict[Head, Weights]:
     }
 
 
-def _by_word(row: list[float], words: Sequence[int | None]) -> Weights:
+def _by_word(row: list[float], words: Sequence[int | None]) -> WordWeights:
     sums = [0.0] * (1 + max(word for word in words if word is not None))
-    for weight, word in zip(row, words, strict=False):  # the end symbol belongs to no word
+    for weight, word in zip(row, words, strict=False):  # the end token belongs to no word
         if word is not None:
             sums[word] += weight
     return sums

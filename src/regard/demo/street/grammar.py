@@ -1,7 +1,6 @@
-"""How a meaning becomes an English and a German sentence: agreement, case, negation and the place of the verb.
+"""Generates English and German sentences from their content: agreement, case, negation and word order.
 
-A clause gives its words with a role each ("subject", "object", "pronoun" or ""), so that who made the sentence
-can say afterwards where they stand.
+Each word of a clause has a role ("subject", "object", "pronoun" or ""), to find its position in the sentence.
 """
 
 from dataclasses import dataclass
@@ -19,14 +18,14 @@ from regard.demo.street.words import (
 )
 
 Case = Literal["nominative", "accusative", "dative"]
-Word = tuple[str, str]  # the word, its role
+Word = tuple[str, str]  # the word and its role
 
 _DEFINITE = {
     "nominative": {"m": "der", "f": "die", "n": "das", "plural": "die"},
     "accusative": {"m": "den", "f": "die", "n": "das", "plural": "die"},
     "dative": {"m": "dem", "f": "der", "n": "dem"},
 }
-_INDEFINITE = {  # in the plural only "keine" has such an article
+_INDEFINITE = {  # plural: only for "keine"
     "nominative": {"m": "ein", "f": "eine", "n": "ein", "plural": "eine"},
     "accusative": {"m": "einen", "f": "eine", "n": "ein", "plural": "eine"},
     "dative": {"m": "einem", "f": "einer", "n": "einem"},
@@ -47,7 +46,7 @@ _PRONOUNS = {"m": "er", "f": "sie", "n": "es", "plural": "sie"}
 
 @dataclass(frozen=True)
 class Phrase:
-    """A noun with its article and perhaps an adjective; an indefinite plural has no article."""
+    """A noun with an article and an optional adjective; an indefinite plural has no article."""
 
     noun: Noun
     plural: bool = False
@@ -56,12 +55,12 @@ class Phrase:
 
     @property
     def english_pronoun(self) -> str:
-        """The word that stands for it as a subject."""
+        """Its pronoun as a subject."""
         return "they" if self.plural else self.noun.pronoun
 
     @property
     def german_pronoun(self) -> str:
-        """The word that stands for it as a subject: the gender of the noun decides, not that of the person."""
+        """Its pronoun as a subject, by the gender of the noun, not of the person."""
         return _PRONOUNS[self._column]
 
     @property
@@ -69,7 +68,7 @@ class Phrase:
         return "plural" if self.plural else self.noun.gender
 
     def english(self, role: str = "") -> list[Word]:
-        """Its English words; the noun, always the last, has the role."""
+        """Its English words; the noun, which is the last word, has the role."""
         words = [self.adjective.english] if self.adjective else []
         words.append(self.noun.english_plural if self.plural else self.noun.english)
         if self.definite:
@@ -79,7 +78,7 @@ class Phrase:
         return _tagged(words, role)
 
     def german(self, case: Case, role: str = "", *, negated: bool = False) -> list[Word]:
-        """Its German words in a case; a negated one, which must be indefinite, begins with "kein"."""
+        """Its German words in a case; if negated, which needs an indefinite phrase, with "kein"."""
         assert not (negated and self.definite), "a definite noun is negated by 'nicht'"
         column, words = self._column, []
         if self.definite:
@@ -101,7 +100,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class GermanClause:
-    """The parts of a clause whose order depends on where it stands."""
+    """The parts of a clause; their order depends on the kind of clause."""
 
     time: str
     subject: list[Word]
@@ -110,19 +109,19 @@ class GermanClause:
     infinitive: str = ""
 
     def verb_second(self) -> list[Word]:
-        """Order of a main clause; a time in front pushes the subject behind the verb."""
+        """The order of a main clause; after an initial time the subject follows the verb."""
         head = [(self.time, ""), (self.finite, ""), *self.subject] if self.time else [*self.subject, (self.finite, "")]
         return [*head, *self.middle, *_plain(self.infinitive)]
 
     def verb_last(self) -> list[Word]:
-        """Order after "weil", "obwohl" and "dass"."""
-        assert not self.time, "a time stands only in front of a main clause"
+        """The order after "weil", "obwohl" and "dass"."""
+        assert not self.time, "only a main clause can begin with a time"
         return [*self.subject, *self.middle, *_plain(self.infinitive), (self.finite, "")]
 
 
 @dataclass(frozen=True)
 class Action:
-    """Somebody does, or does not do, something to somebody; `place` is a preposition and where it happens."""
+    """Subject, verb and object, possibly negated; `place` is a preposition and a noun."""
 
     subject: Phrase
     verb: Verb
@@ -167,7 +166,7 @@ class Action:
 
 @dataclass(frozen=True)
 class State:
-    """Somebody is, or was, somehow; `as_pronoun` names them only by "it", "he", "she" or "they"."""
+    """Subject and adjective; with `as_pronoun` the subject is "it", "he", "she" or "they"."""
 
     subject: Phrase
     adjective: Adjective
@@ -186,7 +185,7 @@ class State:
         return [*_plain(self.time), *who, *_plain(verb), *_plain(self.degree), *_plain(self.adjective.english)]
 
     def german(self) -> GermanClause:
-        """The same, with a pronoun of the noun's own gender."""
+        """The adjective precedes the verb or follows it; a pronoun has the gender of its noun."""
         if self.present:
             finite = "sind" if self.subject.plural else "ist"
         else:
@@ -201,7 +200,7 @@ class State:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A clause, perhaps told by somebody ("… says that"), perhaps with a reason after because, although or for."""
+    """A clause, optionally reported ("… says that") and with a reason after because, although or for."""
 
     main: Action | State
     speaker: Phrase | None = None
@@ -210,56 +209,56 @@ class Sentence:
     reason: State | None = None
 
     def english(self) -> list[Word]:
-        """All words in order, commas among them."""
+        """All words in order, with commas as words."""
         words = self.main.english()
         if self.speaker and self.saying:
-            told = self.saying.plural if self.speaker.plural else self.saying.singular
-            words = [*self.speaker.english(), *_plain(told), *_plain("that"), *words]
+            says = self.saying.plural if self.speaker.plural else self.saying.singular
+            words = [*self.speaker.english(), *_plain(says), *_plain("that"), *words]
         if self.reason:
             comma = _plain(",") if self.joint == "for" else []
-            words += [*comma, *_plain(self.joint), *_retold(self.reason.english())]
+            words += [*comma, *_plain(self.joint), *_without_subject(self.reason.english())]
         return words
 
     def german(self) -> list[Word]:
         """All words in order; every clause after the first follows a comma."""
         clause = self.main.german()
         if self.speaker and self.saying:
-            told = self.saying.german_plural if self.speaker.plural else self.saying.german
-            words = [*self.speaker.german("nominative"), *_plain(f"{told} , dass"), *clause.verb_last()]
+            says = self.saying.german_plural if self.speaker.plural else self.saying.german
+            words = [*self.speaker.german("nominative"), *_plain(f"{says} , dass"), *clause.verb_last()]
         else:
             words = clause.verb_second()
         if self.reason:
             reason = self.reason.german()
             ordered = reason.verb_second() if self.joint == "for" else reason.verb_last()
-            words += [*_plain(","), *_plain(JOINTS[self.joint]), *_retold(ordered)]
+            words += [*_plain(","), *_plain(JOINTS[self.joint]), *_without_subject(ordered)]
         return words
 
 
 def _tagged(words: list[str], role: str) -> list[Word]:
-    """The words, of which the last has the role."""
+    """The words; the last one has the role."""
     return [*((word, "") for word in words[:-1]), (words[-1], role)]
 
 
 def _plain(text: str) -> list[Word]:
-    """Words without a role; none for an empty text."""
+    """The words of a text, without a role."""
     return [(word, "") for word in text.split()]
 
 
-def _retold(words: list[Word]) -> list[Word]:
-    """The words of a reason, whose subject is not the subject of the sentence."""
+def _without_subject(words: list[Word]) -> list[Word]:
+    """The words of a reason without its subject role, which belongs to the main clause."""
     return [(word, role if role == "pronoun" else "") for word, role in words]
 
 
-def written(words: list[Word]) -> tuple[str, dict[str, int]]:
-    """The sentence as it is printed, and the index of each role among its words between spaces."""
+def to_text(words: list[Word]) -> tuple[str, dict[str, int]]:
+    """The text of the sentence, and the index of each role among its words between spaces."""
     texts: list[str] = []
-    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     for word, role in words:
         if word == ",":
             texts[-1] += ","
             continue
         if role:
-            places[role] = len(texts)
+            indices[role] = len(texts)
         texts.append(word)
     texts[0] = texts[0][0].upper() + texts[0][1:]
-    return " ".join(texts) + ".", places
+    return " ".join(texts) + ".", indices

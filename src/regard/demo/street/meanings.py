@@ -1,7 +1,7 @@
-"""What the sentences of the street corpus say: meanings drawn at random, most of them sensible.
+"""Random content for the sentences of the street corpus, most of it sensible.
 
-A reason agrees with what it explains: one does not cross what is too wide ("hinders"), and does explore what is idyllic
-("invites"); "although" and verbs such as "avoid" turn this round.
+A reason agrees with the action: a wide street is not crossed ("hinders"), an idyllic island is explored ("invites");
+"although" and verbs such as "avoid" reverse this.
 """
 
 from functools import cache
@@ -24,51 +24,52 @@ from regard.demo.street.words import (
 )
 
 PRONOUN_SHARE = 0.5  # of the sentences
-KEPT_PLAIN_PRONOUNS = 0.07  # of the drawn pronouns that do not depend on the last word, so that they are few
+UNINFORMATIVE_SHARE = 0.07  # the share that is kept of pronouns that do not depend on the last word
 
 
 def draw(rng: Random) -> Sentence:
-    """One meaning: with a pronoun, or one of the other constructions."""
+    """A random sentence: with a pronoun, or one of the other constructions."""
     others = (_simple, _told, _with_reason, _somewhere, _described)
     while True:
         kind = _with_pronoun if rng.random() < PRONOUN_SHARE else rng.choices(others, weights=(44, 20, 16, 12, 8))[0]
         sentence = kind(rng)
         subject = sentence.main.subject
         if subject.definite or not subject.plural or sentence.main.time or sentence.speaker:
-            return sentence  # else a noun would begin it: hundreds of words more, capitalised, each of them rare
+            return sentence  # else it begins with a capitalised noun: hundreds of additional rare words
 
 
 def _with_pronoun(rng: Random) -> Sentence:
-    """ "… did not cross the street because it was too wide": mostly such that only the last word tells the noun."""
+    """ "… did not cross the street because it was too wide": usually only the last word shows the noun."""
     while True:
         verb = rng.choice(VERBS)
         subject, object_ = _nouns_for(rng, verb)
         negated, joint, degree = _argument(rng)
-        one = _phrase(rng, subject, plural=0.1, adjective=0.15)
-        other = _phrase(rng, object_, plural=0.1, adjective=0.15, definite=1.0 if negated else 0.75)
-        same_word = one.english_pronoun == other.english_pronoun
-        if same_word and subject.is_living == object_.is_living:
-            continue  # nothing would tell which is meant
-        asks = same_word and one.german_pronoun != other.german_pronoun
-        if not asks and rng.random() > KEPT_PLAIN_PRONOUNS:
+        agent = _phrase(rng, subject, plural=0.1, adjective=0.15)
+        patient = _phrase(rng, object_, plural=0.1, adjective=0.15, definite=1.0 if negated else 0.75)
+        same_pronoun = agent.english_pronoun == patient.english_pronoun
+        if same_pronoun and subject.is_living == object_.is_living:
+            continue  # the adjective would fit both
+        is_informative = same_pronoun and agent.german_pronoun != patient.german_pronoun
+        if not is_informative and rng.random() > UNINFORMATIVE_SHARE:
             continue
         mood = "hinders" if ((joint != "although") == negated) != verb.repels else "invites"
         if not _reasons(subject, mood) or not _reasons(object_, mood):
-            continue  # else the noun that always finds a reason would be meant more often
-        meant = rng.choice((one, other))
-        why = rng.choice([adjective for adjective in _reasons(meant.noun, mood) if adjective is not meant.adjective])
+            continue  # else nouns with more adjectives would be antecedents more often
+        antecedent = rng.choice((agent, patient))
+        adjectives = [item for item in _reasons(antecedent.noun, mood) if item is not antecedent.adjective]
+        adjective = rng.choice(adjectives)
         time = _time(rng, 0.3)
         future = time == "tomorrow"
-        main = Action(one, verb, other, negated, future, time)
-        reason = State(meant, why, degree, present=future, as_pronoun=True)
-        if asks and not time and joint != "for" and rng.random() < 0.12:
+        main = Action(agent, verb, patient, negated, future, time)
+        reason = State(antecedent, adjective, degree, present=future, as_pronoun=True)
+        if is_informative and not time and joint != "for" and rng.random() < 0.12:
             speaker = _speaker(rng, {subject, object_}, it=False)
             return Sentence(main, speaker, rng.choice(SAYINGS), joint, reason)
         return Sentence(main, joint=joint, reason=reason)
 
 
 def _argument(rng: Random) -> tuple[bool, str, str]:
-    """Whether the action is denied, how its reason is joined, and the word before the adjective."""
+    """Whether the action is negated, the conjunction of its reason, and the word before the adjective."""
     joint = rng.choices(("because", "although", "for"), weights=(55, 25, 20))[0]
     negated = rng.random() < (0.3 if joint == "although" else 0.7)
     degree = "too" if negated and joint != "although" else rng.choice(("very", "so"))
@@ -81,7 +82,7 @@ def _simple(rng: Random) -> Sentence:
 
 
 def _told(rng: Random) -> Sentence:
-    """ "The king says that …": an action, past or to come, or a state."""
+    """ "The king says that …": an action, past or future, or a state."""
     if rng.random() < 0.3:
         main: Action | State = _state(rng, present=rng.random() < 0.6)
         nouns = {main.subject.noun}
@@ -110,10 +111,11 @@ def _somewhere(rng: Random) -> Sentence:
             continue
         place = rng.choice(_covered(PLACES_NEARBY))
         where = (rng.choice(tuple(PREPOSITIONS)), _phrase(rng, place, plural=0.0, adjective=0.25))
-        one = _phrase(rng, subject, plural=0.2, adjective=0.1)
-        other = _phrase(rng, object_, plural=0.2, adjective=0.1, definite=0.5)
-        negated = not other.definite and rng.random() < 0.4  # the place of "nicht" would be open
-        return Sentence(Action(one, verb, other, negated, time=rng.choice(("", "", "yesterday", "today")), place=where))
+        agent = _phrase(rng, subject, plural=0.2, adjective=0.1)
+        patient = _phrase(rng, object_, plural=0.2, adjective=0.1, definite=0.5)
+        negated = not patient.definite and rng.random() < 0.4  # else "nicht" could have several positions
+        time = rng.choice(("", "", "yesterday", "today"))
+        return Sentence(Action(agent, verb, patient, negated, time=time, place=where))
 
 
 def _described(rng: Random) -> Sentence:
@@ -122,14 +124,14 @@ def _described(rng: Random) -> Sentence:
 
 
 def _state(rng: Random, *, present: bool, time: str = "") -> State:
-    """A noun and what can be said of it, which is not said twice."""
+    """A noun and an adjective that suits it, other than one before the noun."""
     subject = _phrase(rng, rng.choice(NOUNS), plural=0.25, adjective=0.3)
-    adjectives = [one for one in _predicates(subject.noun) if one is not subject.adjective]
+    adjectives = [adjective for adjective in _predicates(subject.noun) if adjective is not subject.adjective]
     return State(subject, rng.choice(adjectives), rng.choice(("", "not", "very", "too", "so")), present, time)
 
 
 def _action(rng: Random, *, time: float, adjective: float, future: float = 0.0, negated: bool | None = None) -> Action:
-    """A verb and two nouns that go with it; the numbers are chances."""
+    """A verb with a suitable subject and object; the numbers are probabilities."""
     verb = rng.choice(VERBS)
     subject, object_ = _nouns_for(rng, verb)
     when = _time(rng, time)
@@ -144,33 +146,33 @@ def _action(rng: Random, *, time: float, adjective: float, future: float = 0.0, 
 
 
 def _phrase(rng: Random, noun: Noun, *, plural: float, adjective: float, definite: float = 0.8) -> Phrase:
-    """The noun in some number, with some article, and an adjective that fits; the numbers are chances."""
+    """The noun with random number, article and adjective; the numbers are probabilities."""
     chosen = rng.choice(_descriptions(noun)) if rng.random() < adjective else None
     return Phrase(noun, rng.random() < plural, rng.random() < definite, chosen)
 
 
 def _nouns_for(rng: Random, verb: Verb) -> tuple[Noun, Noun]:
-    """A subject and an object that are not the same noun."""
+    """A suitable subject and object; two different nouns."""
     subject = rng.choice(_covered(verb.subjects))
     return subject, _other_than(rng, _covered(verb.objects), {subject})
 
 
 def _speaker(rng: Random, taken: set[Noun], *, it: bool = True) -> Phrase:
-    """Somebody who says something; without `it`, nobody whom the pronoun of the sentence could mean."""
+    """A person who is not in `taken`; without `it`, one that the pronoun "it" cannot refer to."""
     people = tuple(noun for noun in _covered("people") if it or noun.pronoun != "it")
     return Phrase(_other_than(rng, people, taken), plural=it and rng.random() < 0.2)
 
 
 def _other_than(rng: Random, nouns: tuple[Noun, ...], taken: set[Noun]) -> Noun:
-    """One of the nouns that is not taken."""
+    """A random noun that is not in `taken`."""
     while (noun := rng.choice(nouns)) in taken:
         pass
     return noun
 
 
-def _time(rng: Random, chance: float) -> str:
-    """A time, or none."""
-    return rng.choice(("yesterday", "today", "tomorrow")) if rng.random() < chance else ""
+def _time(rng: Random, probability: float) -> str:
+    """A time, or an empty string."""
+    return rng.choice(("yesterday", "today", "tomorrow")) if rng.random() < probability else ""
 
 
 @cache
@@ -180,17 +182,17 @@ def _covered(names: str) -> tuple[Noun, ...]:
 
 @cache
 def _reasons(noun: Noun, mood: str) -> tuple[Adjective, ...]:
-    """Adjectives that fit the noun, and only its own kind, and make one act or refrain."""
-    return tuple(one for one in ADJECTIVES if mood in one.mood and suits(one.fits, noun))
+    """Adjectives that suit the noun and give a reason to act or not to act."""
+    return tuple(item for item in ADJECTIVES if mood in item.mood and suits(item.fits, noun))
 
 
 @cache
 def _predicates(noun: Noun) -> tuple[Adjective, ...]:
-    """Adjectives that may be said of the noun."""
-    return tuple(one for one in ADJECTIVES if suits(one.fits, noun))
+    """Adjectives that suit the noun."""
+    return tuple(item for item in ADJECTIVES if suits(item.fits, noun))
 
 
 @cache
 def _descriptions(noun: Noun) -> tuple[Adjective, ...]:
-    """Adjectives that may stand before the noun."""
-    return tuple(one for one in ADJECTIVES if one.attributive and suits(one.fits, noun))
+    """Adjectives that can precede the noun."""
+    return tuple(item for item in ADJECTIVES if item.attributive and suits(item.fits, noun))

@@ -1,8 +1,7 @@
-"""The words of the street corpus: every form is written out, except where German has a rule without exceptions.
+"""The lexicon of the street corpus: all forms are listed, except where German has a rule without exceptions.
 
-What goes with what is said by names: a verb or an adjective lists the nouns it suits, by the noun itself ("street"),
-its kind ("places"), or a wider class ("living", "lifeless", "any").
-The tables hold the only objects of these classes, so identity is equality.
+A verb or an adjective lists the nouns that it suits: by the noun itself ("street"), its kind ("places"), or a wider
+class ("living", "lifeless", "any"). The tables hold the only objects of these classes, so identity is equality.
 """
 
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ class Noun:
 
     @property
     def names(self) -> frozenset[str]:
-        """What a verb or an adjective may call it."""
+        """The names that a verb or an adjective can list it by."""
         return frozenset({self.english, _KINDS[self.kind], "living" if self.is_living else "lifeless", "any"})
 
     @property
@@ -39,9 +38,9 @@ class Noun:
 
 @dataclass(frozen=True, eq=False)
 class Verb:
-    """A transitive verb: English base and past, German infinitive and Präteritum, and what it goes with.
+    """A transitive verb: English base and past, German infinitive and Präteritum, and the nouns that it suits.
 
-    One that `repels` is done for the reasons for which others are left undone: one avoids what is too steep.
+    With `repels`, reasons against other actions are reasons for this one: a steep path is avoided.
     """
 
     base: str
@@ -60,18 +59,18 @@ class Verb:
 
 @dataclass(frozen=True, eq=False)
 class Adjective:
-    """An adjective; `mood` says whether it makes one act ("invites") or refrain ("hinders"), or only describes ("")."""
+    """An adjective; `mood`: a reason to act ("invites"), not to act ("hinders"), or neither ("")."""
 
     english: str
     german: str
     fits: str
     mood: str = ""
-    attributive: bool = False  # all such stems take their endings without a change
+    attributive: bool = False  # these stems do not change with the ending
 
 
 @dataclass(frozen=True, eq=False)
 class Saying:
-    """A verb that opens a "that" clause, in the present."""
+    """A verb of reporting in the present, followed by a "that" clause."""
 
     singular: str
     plural: str
@@ -205,7 +204,7 @@ _IDYLLIC = "river forest garden park square path meadow town island village vall
 _COLOURED_ANIMALS = "dog bear bird wolf cat cow mouse goat goose snake animal horse pig rabbit"
 _COLOURED = f"{_COLOURED_ANIMALS} table chair lamp bottle box bag clock boat"
 
-# None of these says something of the weather or the light: "it was too windy" would have no noun to refer to.
+# None of these describes weather or light: in "it was too windy" the pronoun refers to no noun.
 ADJECTIVES = (
     Adjective("tired", "müde", "living", "hinders"),
     Adjective("sick", "krank", "living", "hinders"),
@@ -279,8 +278,8 @@ SAYINGS = (
 TIMES = {"yesterday": "gestern", "today": "heute", "tomorrow": "morgen"}
 DEGREES = {"": "", "too": "zu", "very": "sehr", "so": "so", "not": "nicht"}
 JOINTS = {"because": "weil", "although": "obwohl", "for": "denn"}
-PREPOSITIONS = {"behind": "hinter", "beside": "neben", "in front of": "vor"}  # with the dative: where, not whither
-MOTIONS = ("carry", "push")  # with these, "behind the house" could say whither
+PREPOSITIONS = {"behind": "hinter", "beside": "neben", "in front of": "vor"}  # with the dative: location, not direction
+MOTIONS = ("carry", "push")  # with these, "behind the house" could be a direction
 PLACES_NEARBY = "forest garden park river street bridge field village castle house"
 
 
@@ -295,5 +294,5 @@ def suits(names: str, noun: Noun) -> bool:
 
 
 def nouns_of(names: str) -> tuple[Noun, ...]:
-    """Every noun that the names cover, in the order of the table."""
+    """All nouns that the names cover, in the order of the table."""
     return tuple(noun for noun in NOUNS if suits(names, noun))
