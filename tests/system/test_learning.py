@@ -83,12 +83,14 @@ def test_budget_that_is_too_short_is_refused(inline: Inline, text: Any, tmp_path
     assert not (tmp_path / "run" / "recipe.toml").exists()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_training_keeps_its_budget(regard: Any, text: Any, tmp_path: Path) -> None:
-    budget = 20
-    started_at = time.monotonic()
-    result = regard.run("train", *text.flags, "--out", "run", "--budget", f"{budget}s")
-    seconds = time.monotonic() - started_at
+    for budget in (20, 80):  # on a busy machine 20 s can be refused as too short
+        started_at = time.monotonic()
+        result = regard.run("train", *text.flags, "--out", "run", "--budget", f"{budget}s")
+        seconds = time.monotonic() - started_at
+        if "is too short" not in result.stderr:
+            break
     assert result.returncode == 0, result.stderr
     [finished] = events_of(tmp_path / "run", "finished")
     assert 0.7 * budget <= finished["elapsed_seconds"] <= 1.25 * budget, result.stderr
