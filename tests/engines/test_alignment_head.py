@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.data import Batch, collate
-from regard.engines.alignment_head import alignment_facts, link_tokens, measure_heads, select_alignment_head
+from regard.engines.alignment_head import alignment_facts, link_tokens, score_heads, select_alignment_head
 from regard.models import Transformer, TransformerConfig
 from regard.nn import Trace
 
@@ -68,7 +68,7 @@ def test_links_equal_the_dictionary() -> None:
 def test_the_head_on_the_linked_token_is_selected_over_sharper_ones() -> None:
     batches, _ = make_batches(200)
     model: Any = FakeModel()
-    selected = select_alignment_head(measure_heads(model, batches))
+    selected = select_alignment_head(score_heads(model, batches))
     assert (selected["layer"], selected["head"]) == (1, 2)
     assert 0.7 <= selected["agreement"] < 0.8
     assert 0.7 <= selected["sharpness"] < 0.8
@@ -82,7 +82,7 @@ def test_the_head_on_the_linked_token_is_selected_over_sharper_ones() -> None:
 def test_a_head_on_the_previous_token_has_low_agreement() -> None:
     batches, _ = make_batches(200)
     model: Any = FakeModel()
-    scores = measure_heads(model, batches)
+    scores = score_heads(model, batches)
     assert scores.sharpness[0, 1] > 0.7
     assert scores.agreement[0, 1] < 0.2
 
@@ -105,8 +105,8 @@ def test_measuring_is_deterministic_and_keeps_the_training_mode() -> None:
     torch.manual_seed(1)
     model = Transformer(config, 200, 200).train()
     batches, _ = make_batches(20)
-    selected = select_alignment_head(measure_heads(model, batches))
-    assert selected == select_alignment_head(measure_heads(model, batches))
+    selected = select_alignment_head(score_heads(model, batches))
+    assert selected == select_alignment_head(score_heads(model, batches))
     assert selected["layer"] in range(2)
     assert selected["head"] in range(4)
     assert model.training
@@ -115,7 +115,7 @@ def test_measuring_is_deterministic_and_keeps_the_training_mode() -> None:
 def test_without_any_link_the_sharpest_head_is_selected() -> None:
     model: Any = FakeModel()
     batches = [collate([([], [])], pad_id=0, bos_id=2, eos_id=3)]
-    scores = measure_heads(model, batches)
+    scores = score_heads(model, batches)
     scores.sharpness[1, 0] = 2.0  # a single end token has no sharpness
     selected = select_alignment_head(scores)
     assert (selected["layer"], selected["head"], selected["n_links"]) == (1, 0, 0)

@@ -52,7 +52,7 @@ def alignment_facts(model: Transformer, batches: Iterable[Batch]) -> dict[str, A
 
     One or two thousand validation pairs are enough. All of them are in memory at once.
     """
-    scores = measure_heads(model, list(batches))
+    scores = score_heads(model, list(batches))
     tables = {"agreement": scores.agreement, "sharpness": scores.sharpness}
     rounded = {name: [[round(value, 3) for value in row] for row in table.tolist()] for name, table in tables.items()}
     return {"alignment_head": select_alignment_head(scores), "cross_heads": rounded}
@@ -74,7 +74,7 @@ def select_alignment_head(scores: HeadScores) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def measure_heads(model: Transformer, batches: Sequence[Batch]) -> HeadScores:
+def score_heads(model: Transformer, batches: Sequence[Batch]) -> HeadScores:
     """Agreement and sharpness of every head of every decoder layer."""
     links = link_tokens(batches, model.pad_id)
     n_layers, n_heads = model.config.n_decoder_layers, model.config.n_heads

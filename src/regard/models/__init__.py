@@ -1,8 +1,8 @@
 """Model architectures, one file each. CONTRIBUTING.md lists the steps to add another."""
 
 from regard.models.base import (
+    DecodingState,
     Memory,
-    State,
     TranslationModel,
     load_weights,
     named_weights,
@@ -19,8 +19,8 @@ MODELS = {"transformer": (Transformer, TransformerConfig)}
 __all__ = [
     "MODELS",
     "PRESETS",
+    "DecodingState",
     "Memory",
-    "State",
     "Transformer",
     "TransformerConfig",
     "TranslationModel",

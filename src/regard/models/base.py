@@ -27,7 +27,7 @@ class Memory(Protocol):
     def select(self, rows: Tensor) -> Self: ...
 
 
-class State(Protocol):
+class DecodingState(Protocol):
     """What a model caches between decoding steps."""
 
     def select(self, rows: Tensor) -> Self:
@@ -58,7 +58,7 @@ class TranslationModel(Protocol):
         ...
 
     def start(self, memory: Any) -> Any:
-        """The model's `State` before the first token."""
+        """The model's `DecodingState` before the first token."""
         ...
 
     def step(self, last: Tensor, state: Any) -> tuple[Tensor, Any]:

@@ -18,7 +18,7 @@ BLOCK_BYTES = 2**19  # R-Drop reads its rows a dozen times: they fit into the ca
 MIN_P = 1e-30  # a smaller probability may have underflowed in float32
 
 
-class LossSums(NamedTuple):
+class CrossEntropySums(NamedTuple):
     """Sums over all tokens; for R-Drop, the mean of both passes. Only `loss` has a gradient."""
 
     loss: Tensor  # with label smoothing: what training minimises
@@ -33,12 +33,14 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) ->
     return -((1 - smoothing) * log_p_correct + smoothing * log_p.mean(-1)).sum()
 
 
-def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> LossSums:
+def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> CrossEntropySums:
     """`smoothed_cross_entropy` of the logits `hidden @ weight.T`: (N, D), (V, D), (N,) → sums."""
     return _sums(hidden[None], weight, targets, smoothing, 0.0)
 
 
-def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> LossSums:
+def linear_r_drop(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float
+) -> CrossEntropySums:
     """Mean loss of two passes, (2, N, D), plus a penalty for different predictions (R-Drop, Liang et al., 2021).
 
     The penalty is ½ · `agreement` · ½ (KL(p‖q) + KL(q‖p)): half of the one in their paper, because the loss here is
@@ -47,13 +49,13 @@ def linear_r_drop(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: fl
     return _sums(hidden, weight, targets, smoothing, agreement)
 
 
-def _sums(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> LossSums:
+def _sums(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> CrossEntropySums:
     # checked here: inside `apply`, gradients are always disabled
     needs_grad = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     device = hidden.device.type
     backward_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
     with torch.autocast(device, enabled=False):  # bfloat16 only for the gradient's matrix products
-        return LossSums(
+        return CrossEntropySums(
             *_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, agreement, needs_grad, backward_dtype)  # type: ignore[no-untyped-call]
         )
 

@@ -36,7 +36,7 @@ _Result = tuple[BatchItem, list[RawHypothesis]]
 
 
 @dataclass(frozen=True)
-class _SubmittedBatch:
+class _RunningBatch:
     """A batch that was given to the workers, and its future results."""
 
     batch: list[BatchItem]
@@ -163,9 +163,7 @@ class CTranslate2Engine:
             if len(ids) and not (min(ids) >= 0 and max(ids) < n_symbols):
                 raise ValueError(f"an id is outside the vocabulary of {n_symbols}")
 
-    def _submit(
-        self, translator: Any, batches: list[list[BatchItem]], options: DecodingOptions
-    ) -> list[_SubmittedBatch]:
+    def _submit(self, translator: Any, batches: list[list[BatchItem]], options: DecodingOptions) -> list[_RunningBatch]:
         """Give all batches to the workers."""
         settings = search_settings(options, self._n_symbols[1])
         submitted = []
@@ -180,10 +178,10 @@ class CTranslate2Engine:
                 length_penalty=beta,
                 **settings,
             )
-            submitted.append(_SubmittedBatch(batch, beta, futures))
+            submitted.append(_RunningBatch(batch, beta, futures))
         return submitted
 
-    def _search(self, submitted: list[_SubmittedBatch], options: DecodingOptions) -> list[_Result]:
+    def _search(self, submitted: list[_RunningBatch], options: DecodingOptions) -> list[_Result]:
         """A batch has the limit of its longest source. Sentences that exceed their own limit are searched again."""
         results: list[_Result] = []
         too_long: list[_Result] = []
@@ -295,7 +293,7 @@ def _forced_items(sources: Sequence[Ids], targets: Sequence[Ids]) -> list[BatchI
     return [BatchItem(i, source, target, 0) for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
 
 
-def _wait(submitted: list[_SubmittedBatch]) -> Iterator[tuple[list[BatchItem], list[_Result]]]:
+def _wait(submitted: list[_RunningBatch]) -> Iterator[tuple[list[BatchItem], list[_Result]]]:
     """Each batch and its results, as soon as they are ready."""
     for batch in submitted:
         hypotheses = [parse_result(future.result(), batch.beta) for future in batch.futures]
