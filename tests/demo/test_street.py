@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, generate, realise, split, write
-from regard.demo.street.grammar import Action, Phrase, Sentence, State
+from regard.demo.street.grammar import ActionClause, Phrase, StateClause, StreetSentence
 from regard.demo.street.meanings import draw
 from regard.demo.street.words import ADJECTIVE, ADJECTIVES, NOUN, NOUNS, SAYINGS, VERB, VERBS, suits
 
@@ -71,35 +71,35 @@ def phrase(text: str) -> Phrase:
     return Phrase(noun, last == noun.english_plural, "the" in before, adjectives[0] if adjectives else None)
 
 
-def act(subject: str, verb: str, object_: str, *, place: str = "", **more: Any) -> Action:
+def act(subject: str, verb: str, object_: str, *, place: str = "", **more: Any) -> ActionClause:
     """An action from text; a place is "behind the house"."""
     preposition, _, where = place.partition(" ")
     at = (preposition, phrase(where)) if place else None
-    return Action(phrase(subject), VERB[verb], phrase(object_), place=at, **more)
+    return ActionClause(phrase(subject), VERB[verb], phrase(object_), place=at, **more)
 
 
-def be(subject: str, how: str, **more: Any) -> State:
+def be(subject: str, how: str, **more: Any) -> StateClause:
     """A state from text such as "too tired"."""
     *degree, adjective = how.split()
-    return State(phrase(subject), ADJECTIVE[adjective], " ".join(degree), **more)
+    return StateClause(phrase(subject), ADJECTIVE[adjective], " ".join(degree), **more)
 
 
-def it(main: Action, joint: str, which: str, how: str, speaker: str = "", **more: Any) -> Sentence:
+def it(main: ActionClause, joint: str, which: str, how: str, speaker: str = "", **more: Any) -> StreetSentence:
     """An action with a reason about its subject or object, as a pronoun."""
     *degree, adjective = how.split()
-    reason = State(getattr(main, which), ADJECTIVE[adjective], " ".join(degree), as_pronoun=True, **more)
+    reason = StateClause(getattr(main, which), ADJECTIVE[adjective], " ".join(degree), as_pronoun=True, **more)
     reported = (phrase(speaker), SAYINGS[0]) if speaker else (None, None)
-    return Sentence(main, *reported, joint=joint, reason=reason)
+    return StreetSentence(main, *reported, joint=joint, reason=reason)
 
 
-def reported(speaker: str, main: Action | State, saying: int = 0) -> Sentence:
+def reported(speaker: str, main: ActionClause | StateClause, saying: int = 0) -> StreetSentence:
     """A clause after "says that" (0), "knows that" (1), "believes that" (2) or "thinks that" (3)."""
-    return Sentence(main, phrase(speaker), SAYINGS[saying])
+    return StreetSentence(main, phrase(speaker), SAYINGS[saying])
 
 
 NO, TOMORROW = {"negated": True}, {"time": "tomorrow", "future": True}
 CROSSING = act("the animal", "überqueren", "the street", **NO)
-SENTENCES: list[tuple[Sentence, str, str]] = [
+SENTENCES: list[tuple[StreetSentence, str, str]] = [
     (it(CROSSING, "because", "subject", "too tired"), "The animal did not cross the street because it was too tired.", "Das Tier überquerte die Straße nicht, weil es zu müde war."),
     (it(CROSSING, "because", "object", "too wide"), "The animal did not cross the street because it was too wide.", "Das Tier überquerte die Straße nicht, weil sie zu breit war."),
     (it(act("a dog", "überqueren", "the river", **NO), "for", "object", "too deep"), "A dog did not cross the river, for it was too deep.", "Ein Hund überquerte den Fluss nicht, denn er war zu tief."),
@@ -114,34 +114,34 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
     (it(act("the animal", "überqueren", "the street", **NO, **TOMORROW), "because", "subject", "too tired", present=True), "Tomorrow the animal will not cross the street because it is too tired.", "Morgen wird das Tier die Straße nicht überqueren, weil es zu müde ist."),
     (it(act("the geese", "meiden", "the path", **TOMORROW), "although", "subject", "very brave", present=True), "Tomorrow the geese will avoid the path although they are very brave.", "Morgen werden die Gänse den Weg meiden, obwohl sie sehr mutig sind."),
     (it(act("the fox", "erkunden", "the meadow", **NO), "because", "object", "too swampy", "the king"), "The king says that the fox did not explore the meadow because it was too swampy.", "Der König sagt, dass der Fuchs die Wiese nicht erkundete, weil sie zu sumpfig war."),
-    (Sentence(CROSSING), "The animal did not cross the street.", "Das Tier überquerte die Straße nicht."),
-    (Sentence(act("the animal", "überqueren", "the street", time="yesterday", **NO)), "Yesterday the animal did not cross the street.", "Gestern überquerte das Tier die Straße nicht."),
-    (Sentence(act("the animal", "überqueren", "the street", **NO, **TOMORROW)), "Tomorrow the animal will not cross the street.", "Morgen wird das Tier die Straße nicht überqueren."),
-    (Sentence(act("the boy", "sehen", "a dog", **NO)), "The boy did not see a dog.", "Der Junge sah keinen Hund."),
-    (Sentence(act("the boys", "sehen", "white dogs", **NO)), "The boys did not see white dogs.", "Die Jungen sahen keine weißen Hunde."),
-    (Sentence(act("an old woman", "finden", "old books")), "An old woman found old books.", "Eine alte Frau fand alte Bücher."),
-    (Sentence(act("a young bear", "berühren", "a young lion")), "A young bear touched a young lion.", "Ein junger Bär berührte einen jungen Löwen."),
-    (Sentence(act("a small child", "lesen", "a new book", **NO)), "A small child did not read a new book.", "Ein kleines Kind las kein neues Buch."),
-    (Sentence(act("the small student", "bewundern", "the young prince")), "The small student admired the young prince.", "Der kleine Student bewunderte den jungen Prinzen."),
-    (Sentence(act("the prince", "beschreiben", "the students")), "The prince described the students.", "Der Prinz beschrieb die Studenten."),
-    (Sentence(act("hungry wolves", "beobachten", "the boy", time="today")), "Today hungry wolves watched the boy.", "Heute beobachteten hungrige Wölfe den Jungen."),
-    (Sentence(act("the hungry geese", "fressen", "the small pears")), "The hungry geese ate the small pears.", "Die hungrigen Gänse fraßen die kleinen Birnen."),
-    (Sentence(act("the witch", "kaufen", "a beautiful clock", **NO, **TOMORROW)), "Tomorrow the witch will not buy a beautiful clock.", "Morgen wird die Hexe keine schöne Uhr kaufen."),
-    (Sentence(act("the wide river", "überraschen", "the farmer")), "The wide river surprised the farmer.", "Der breite Fluss überraschte den Bauern."),
-    (Sentence(act("the cows", "verlassen", "a strange valley", time="yesterday", **NO)), "Yesterday the cows did not leave a strange valley.", "Gestern verließen die Kühe kein seltsames Tal."),
-    (Sentence(act("the dog", "sehen", "a cat", place="behind the house")), "The dog saw a cat behind the house.", "Der Hund sah eine Katze hinter dem Haus."),
-    (Sentence(act("the aunts", "verlieren", "a bag", time="yesterday", place="beside an old bridge", **NO)), "Yesterday the aunts did not lose a bag beside an old bridge.", "Gestern verloren die Tanten keine Tasche neben einer alten Brücke."),
-    (Sentence(act("the rabbit", "finden", "eggs", place="behind the big garden")), "The rabbit found eggs behind the big garden.", "Das Kaninchen fand Eier hinter dem großen Garten."),
+    (StreetSentence(CROSSING), "The animal did not cross the street.", "Das Tier überquerte die Straße nicht."),
+    (StreetSentence(act("the animal", "überqueren", "the street", time="yesterday", **NO)), "Yesterday the animal did not cross the street.", "Gestern überquerte das Tier die Straße nicht."),
+    (StreetSentence(act("the animal", "überqueren", "the street", **NO, **TOMORROW)), "Tomorrow the animal will not cross the street.", "Morgen wird das Tier die Straße nicht überqueren."),
+    (StreetSentence(act("the boy", "sehen", "a dog", **NO)), "The boy did not see a dog.", "Der Junge sah keinen Hund."),
+    (StreetSentence(act("the boys", "sehen", "white dogs", **NO)), "The boys did not see white dogs.", "Die Jungen sahen keine weißen Hunde."),
+    (StreetSentence(act("an old woman", "finden", "old books")), "An old woman found old books.", "Eine alte Frau fand alte Bücher."),
+    (StreetSentence(act("a young bear", "berühren", "a young lion")), "A young bear touched a young lion.", "Ein junger Bär berührte einen jungen Löwen."),
+    (StreetSentence(act("a small child", "lesen", "a new book", **NO)), "A small child did not read a new book.", "Ein kleines Kind las kein neues Buch."),
+    (StreetSentence(act("the small student", "bewundern", "the young prince")), "The small student admired the young prince.", "Der kleine Student bewunderte den jungen Prinzen."),
+    (StreetSentence(act("the prince", "beschreiben", "the students")), "The prince described the students.", "Der Prinz beschrieb die Studenten."),
+    (StreetSentence(act("hungry wolves", "beobachten", "the boy", time="today")), "Today hungry wolves watched the boy.", "Heute beobachteten hungrige Wölfe den Jungen."),
+    (StreetSentence(act("the hungry geese", "fressen", "the small pears")), "The hungry geese ate the small pears.", "Die hungrigen Gänse fraßen die kleinen Birnen."),
+    (StreetSentence(act("the witch", "kaufen", "a beautiful clock", **NO, **TOMORROW)), "Tomorrow the witch will not buy a beautiful clock.", "Morgen wird die Hexe keine schöne Uhr kaufen."),
+    (StreetSentence(act("the wide river", "überraschen", "the farmer")), "The wide river surprised the farmer.", "Der breite Fluss überraschte den Bauern."),
+    (StreetSentence(act("the cows", "verlassen", "a strange valley", time="yesterday", **NO)), "Yesterday the cows did not leave a strange valley.", "Gestern verließen die Kühe kein seltsames Tal."),
+    (StreetSentence(act("the dog", "sehen", "a cat", place="behind the house")), "The dog saw a cat behind the house.", "Der Hund sah eine Katze hinter dem Haus."),
+    (StreetSentence(act("the aunts", "verlieren", "a bag", time="yesterday", place="beside an old bridge", **NO)), "Yesterday the aunts did not lose a bag beside an old bridge.", "Gestern verloren die Tanten keine Tasche neben einer alten Brücke."),
+    (StreetSentence(act("the rabbit", "finden", "eggs", place="behind the big garden")), "The rabbit found eggs behind the big garden.", "Das Kaninchen fand Eier hinter dem großen Garten."),
     (reported("the man", CROSSING), "The man says that the animal did not cross the street.", "Der Mann sagt, dass das Tier die Straße nicht überquerte."),
     (reported("the girls", act("the pig", "betreten", "the forest", future=True, **NO), 1), "The girls know that the pig will not enter the forest.", "Die Mädchen wissen, dass das Schwein den Wald nicht betreten wird."),
     (reported("the queen", act("the princes", "malen", "an island", future=True), 2), "The queen believes that the princes will paint an island.", "Die Königin glaubt, dass die Prinzen eine Insel malen werden."),
     (reported("the farmers", be("the street", "too wide", present=True), 3), "The farmers think that the street is too wide.", "Die Bauern denken, dass die Straße zu breit ist."),
     (reported("the child", be("the rooms", "not modern"), 1), "The child knows that the rooms were not modern.", "Das Kind weiß, dass die Zimmer nicht modern waren."),
-    (Sentence(be("the old street", "very crowded", time="yesterday")), "Yesterday the old street was very crowded.", "Gestern war die alte Straße sehr voll."),
-    (Sentence(be("beautiful birds", "not lazy")), "Beautiful birds were not lazy.", "Schöne Vögel waren nicht faul."),
-    (Sentence(act("the woman", "malen", "the bridge", **NO), joint="because", reason=be("the dog", "too tired")), "The woman did not paint the bridge because the dog was too tired.", "Die Frau malte die Brücke nicht, weil der Hund zu müde war."),
-    (Sentence(act("the grandmother", "schließen", "windows"), joint="for", reason=be("the mice", "so curious")), "The grandmother closed windows, for the mice were so curious.", "Die Großmutter schloss Fenster, denn die Mäuse waren so neugierig."),
-    (Sentence(act("the king", "tragen", "the stones", **TOMORROW), joint="although", reason=be("the wizard", "very sick", present=True)), "Tomorrow the king will carry the stones although the wizard is very sick.", "Morgen wird der König die Steine tragen, obwohl der Zauberer sehr krank ist."),
+    (StreetSentence(be("the old street", "very crowded", time="yesterday")), "Yesterday the old street was very crowded.", "Gestern war die alte Straße sehr voll."),
+    (StreetSentence(be("beautiful birds", "not lazy")), "Beautiful birds were not lazy.", "Schöne Vögel waren nicht faul."),
+    (StreetSentence(act("the woman", "malen", "the bridge", **NO), joint="because", reason=be("the dog", "too tired")), "The woman did not paint the bridge because the dog was too tired.", "Die Frau malte die Brücke nicht, weil der Hund zu müde war."),
+    (StreetSentence(act("the grandmother", "schließen", "windows"), joint="for", reason=be("the mice", "so curious")), "The grandmother closed windows, for the mice were so curious.", "Die Großmutter schloss Fenster, denn die Mäuse waren so neugierig."),
+    (StreetSentence(act("the king", "tragen", "the stones", **TOMORROW), joint="although", reason=be("the wizard", "very sick", present=True)), "Tomorrow the king will carry the stones although the wizard is very sick.", "Morgen wird der König die Steine tragen, obwohl der Zauberer sehr krank ist."),
 ]  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def test_articles_and_adjectives_agree_in_case_gender_and_number() -> None:
 
 
 @pytest.mark.parametrize(("sentence", "english", "german"), SENTENCES, ids=[english for _, english, _ in SENTENCES])
-def test_sentences_are_grammatical_in_both_languages(sentence: Sentence, english: str, german: str) -> None:
+def test_sentences_are_grammatical_in_both_languages(sentence: StreetSentence, english: str, german: str) -> None:
     pair = realise(sentence)
     assert (pair.source, pair.target) == (english, german)
 

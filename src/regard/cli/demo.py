@@ -11,7 +11,7 @@ import typer
 from regard.errors import TrainingStopped
 
 if TYPE_CHECKING:
-    from regard.demo.first_run import DemoResult, Example
+    from regard.demo.first_run import DemoExample, DemoResult
 
 
 def demo(
@@ -57,7 +57,7 @@ def _summary(results: "DemoResult", out: Path) -> list[str]:
     ]
 
 
-def _attention(results: "DemoResult", example: "Example") -> str:
+def _attention(results: "DemoResult", example: "DemoExample") -> str:
     """The words that the pronoun attends to, in the head that finds its noun."""
     place = results.head.place
     kind, query = ("encoder", '"it"') if place.attention == "encoder" else ("decoder", "the pronoun")

@@ -48,7 +48,7 @@ class Accuracy(BaseModel, frozen=True):
     pronouns: float
 
 
-class Example(BaseModel, frozen=True):
+class DemoExample(BaseModel, frozen=True):
     """One of the two sentences about the street, its translation, and the words that the best head attends to."""
 
     source: str
@@ -63,7 +63,7 @@ class DemoResult(BaseModel, frozen=True):
     test: Accuracy
     unseen: Accuracy
     head: BestHead
-    examples: tuple[Example, ...]
+    examples: tuple[DemoExample, ...]
 
 
 def first_run(out: Path, callbacks: Callbacks, *, again: bool = False, steps: int | None = None) -> DemoResult:
@@ -135,7 +135,7 @@ def _measure_model(out: Path, corpus: StreetCorpus) -> DemoResult:
         translations = translator.translate([pair.source for pair in pairs])
     head = find_best_head(loaded, [pair for pair in corpus.test if is_ambiguous(pair)][:N_HEAD_SENTENCES])
     examples = tuple(
-        Example(source=pair.source, translation=translation.text, looked_at=top_words(loaded, pair, head.place))
+        DemoExample(source=pair.source, translation=translation.text, looked_at=top_words(loaded, pair, head.place))
         for pair, translation in zip(pairs, translations, strict=True)
     )
     return DemoResult(recipe=loaded.facts["recipe"], test=test, unseen=unseen, head=head, examples=examples)

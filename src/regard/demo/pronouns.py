@@ -24,7 +24,7 @@ Attention = Literal["encoder", "cross"]
 WordWeights = list[float]  # one attention weight per source word
 
 
-class Head(BaseModel, frozen=True):
+class HeadPosition(BaseModel, frozen=True):
     """The position of an attention head; layer and head count from 0."""
 
     attention: Attention
@@ -35,7 +35,7 @@ class Head(BaseModel, frozen=True):
 class BestHead(BaseModel, frozen=True):
     """The head that most often attends to the correct noun rather than the other one."""
 
-    place: Head
+    place: HeadPosition
     right: float  # share of sentences where the correct noun has more than half of the weight
     wrong: float  # … the other noun
     n_sentences: int
@@ -48,8 +48,8 @@ def is_ambiguous(pair: StreetPair) -> bool:
 
 def find_best_head(loaded: LoadedModel, pairs: Sequence[StreetPair]) -> BestHead:
     """Measures all heads on these sentences, and returns the best one."""
-    right: dict[Head, int] = {}
-    wrong: dict[Head, int] = {}
+    right: dict[HeadPosition, int] = {}
+    wrong: dict[HeadPosition, int] = {}
     for pair in pairs:
         assert pair.pronoun is not None
         for place, weights in _pronoun_attention(loaded, pair).items():
@@ -59,7 +59,7 @@ def find_best_head(loaded: LoadedModel, pairs: Sequence[StreetPair]) -> BestHead
     return BestHead(place=best, right=right[best] / len(pairs), wrong=wrong[best] / len(pairs), n_sentences=len(pairs))
 
 
-def top_words(loaded: LoadedModel, pair: StreetPair, place: Head) -> dict[str, float]:
+def top_words(loaded: LoadedModel, pair: StreetPair, place: HeadPosition) -> dict[str, float]:
     """The two words with the highest weights of a head."""
     weights = _pronoun_attention(loaded, pair)[place]
     words = [word.strip(",.") for word in pair.source.split()]
@@ -68,7 +68,7 @@ def top_words(loaded: LoadedModel, pair: StreetPair, place: Head) -> dict[str, f
 
 
 @torch.inference_mode()
-def _pronoun_attention(loaded: LoadedModel, pair: StreetPair) -> dict[Head, WordWeights]:
+def _pronoun_attention(loaded: LoadedModel, pair: StreetPair) -> dict[HeadPosition, WordWeights]:
     """The attention of every head for the pronoun; the weights of a word's tokens are summed."""
     assert pair.pronoun is not None
     source, target, trace = loaded.tokenizers.source, loaded.tokenizers.target, Trace()
@@ -84,7 +84,7 @@ def _pronoun_attention(loaded: LoadedModel, pair: StreetPair) -> dict[Head, Word
         "cross": [trace[f"decoder.{n}.cross.weights"] for n in range(loaded.config.n_decoder_layers)],
     }  # (1, H, S or T, S) each
     return {
-        Head(attention=attention, layer=layer, head=head): _by_word(row.tolist(), words)
+        HeadPosition(attention=attention, layer=layer, head=head): _by_word(row.tolist(), words)
         for attention, row_number in rows.items()
         for layer, weights in enumerate(layers[attention])
         for head, row in enumerate(weights[0, :, row_number])

@@ -12,7 +12,7 @@ from itertools import combinations, islice
 from pathlib import Path
 from random import Random
 
-from regard.demo.street.grammar import Action, Phrase, Sentence, State, to_text
+from regard.demo.street.grammar import ActionClause, Phrase, StateClause, StreetSentence, to_text
 from regard.demo.street.meanings import draw
 from regard.demo.street.words import ADJECTIVE, NOUN, NOUNS, VERB
 from regard.durable import make_directory, write_file
@@ -97,28 +97,28 @@ def write(directory: Path, corpus: StreetCorpus) -> dict[str, tuple[Path, Path]]
 def canonical() -> tuple[StreetPair, StreetPair]:
     """The animal did not cross the street because it was too tired; … because it was too wide."""
     animal, street = Phrase(NOUN["animal"]), Phrase(NOUN["street"])
-    crossing = Action(animal, VERB["überqueren"], street, negated=True)
-    tired = State(animal, ADJECTIVE["tired"], "too", as_pronoun=True)
-    wide = State(street, ADJECTIVE["wide"], "too", as_pronoun=True)
+    crossing = ActionClause(animal, VERB["überqueren"], street, negated=True)
+    tired = StateClause(animal, ADJECTIVE["tired"], "too", as_pronoun=True)
+    wide = StateClause(street, ADJECTIVE["wide"], "too", as_pronoun=True)
     about_animal, about_street = (
-        realise(Sentence(crossing, joint="because", reason=reason)) for reason in (tired, wide)
+        realise(StreetSentence(crossing, joint="because", reason=reason)) for reason in (tired, wide)
     )
     return about_animal, about_street
 
 
-def realise(sentence: Sentence) -> StreetPair:
+def realise(sentence: StreetSentence) -> StreetPair:
     """The sentence in both languages."""
     source, source_indices = to_text(sentence.english())
     target, target_indices = to_text(sentence.german())
     main, reason = sentence.main, sentence.reason
-    phrases = [main.subject, main.object] if isinstance(main, Action) else [main.subject]
-    extra = [main.place[1]] if isinstance(main, Action) and main.place else []
+    phrases = [main.subject, main.object] if isinstance(main, ActionClause) else [main.subject]
+    extra = [main.place[1]] if isinstance(main, ActionClause) and main.place else []
     if reason and not reason.as_pronoun:
         extra.append(reason.subject)
     if sentence.speaker:
         extra.append(sentence.speaker)
     pronoun = None
-    if reason and reason.as_pronoun and isinstance(main, Action):
+    if reason and reason.as_pronoun and isinstance(main, ActionClause):
         antecedent, other = ("subject", "object") if reason.subject == main.subject else ("object", "subject")
         pronoun = Pronoun(
             english=reason.subject.english_pronoun,

@@ -120,7 +120,7 @@ class GermanClause:
 
 
 @dataclass(frozen=True)
-class Action:
+class ActionClause:
     """Subject, verb and object, possibly negated; `place` is a preposition and a noun."""
 
     subject: Phrase
@@ -165,7 +165,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class State:
+class StateClause:
     """Subject and adjective; with `as_pronoun` the subject is "it", "he", "she" or "they"."""
 
     subject: Phrase
@@ -199,14 +199,14 @@ class State:
 
 
 @dataclass(frozen=True)
-class Sentence:
+class StreetSentence:
     """A clause, optionally reported ("… says that") and with a reason after because, although or for."""
 
-    main: Action | State
+    main: ActionClause | StateClause
     speaker: Phrase | None = None
     saying: Saying | None = None
     joint: str = ""
-    reason: State | None = None
+    reason: StateClause | None = None
 
     def english(self) -> list[Word]:
         """All words in order, with commas as words."""

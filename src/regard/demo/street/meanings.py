@@ -7,7 +7,7 @@ A reason agrees with the action: a wide street is not crossed ("hinders"), an id
 from functools import cache
 from random import Random
 
-from regard.demo.street.grammar import Action, Phrase, Sentence, State
+from regard.demo.street.grammar import ActionClause, Phrase, StateClause, StreetSentence
 from regard.demo.street.words import (
     ADJECTIVES,
     MOTIONS,
@@ -27,7 +27,7 @@ PRONOUN_SHARE = 0.5  # of the sentences
 UNINFORMATIVE_SHARE = 0.07  # the share that is kept of pronouns that do not depend on the last word
 
 
-def draw(rng: Random) -> Sentence:
+def draw(rng: Random) -> StreetSentence:
     """A random sentence: with a pronoun, or one of the other constructions."""
     others = (_simple, _told, _with_reason, _somewhere, _described)
     while True:
@@ -38,7 +38,7 @@ def draw(rng: Random) -> Sentence:
             return sentence  # else it begins with a capitalised noun: hundreds of additional rare words
 
 
-def _with_pronoun(rng: Random) -> Sentence:
+def _with_pronoun(rng: Random) -> StreetSentence:
     """ "… did not cross the street because it was too wide": usually only the last word shows the noun."""
     while True:
         verb = rng.choice(VERBS)
@@ -60,12 +60,12 @@ def _with_pronoun(rng: Random) -> Sentence:
         adjective = rng.choice(adjectives)
         time = _time(rng, 0.3)
         future = time == "tomorrow"
-        main = Action(agent, verb, patient, negated, future, time)
-        reason = State(antecedent, adjective, degree, present=future, as_pronoun=True)
+        main = ActionClause(agent, verb, patient, negated, future, time)
+        reason = StateClause(antecedent, adjective, degree, present=future, as_pronoun=True)
         if is_informative and not time and joint != "for" and rng.random() < 0.12:
             speaker = _speaker(rng, {subject, object_}, it=False)
-            return Sentence(main, speaker, rng.choice(SAYINGS), joint, reason)
-        return Sentence(main, joint=joint, reason=reason)
+            return StreetSentence(main, speaker, rng.choice(SAYINGS), joint, reason)
+        return StreetSentence(main, joint=joint, reason=reason)
 
 
 def _argument(rng: Random) -> tuple[bool, str, str]:
@@ -76,33 +76,33 @@ def _argument(rng: Random) -> tuple[bool, str, str]:
     return negated, joint, degree if joint != "although" else "very"
 
 
-def _simple(rng: Random) -> Sentence:
+def _simple(rng: Random) -> StreetSentence:
     """ "Yesterday a small dog saw the cats"."""
-    return Sentence(_action(rng, time=0.4, adjective=0.4))
+    return StreetSentence(_action(rng, time=0.4, adjective=0.4))
 
 
-def _told(rng: Random) -> Sentence:
+def _told(rng: Random) -> StreetSentence:
     """ "The king says that …": an action, past or future, or a state."""
     if rng.random() < 0.3:
-        main: Action | State = _state(rng, present=rng.random() < 0.6)
+        main: ActionClause | StateClause = _state(rng, present=rng.random() < 0.6)
         nouns = {main.subject.noun}
     else:
         main = _action(rng, time=0.0, adjective=0.15, future=0.4)
         nouns = {main.subject.noun, main.object.noun}
-    return Sentence(main, _speaker(rng, nouns), rng.choice(SAYINGS))
+    return StreetSentence(main, _speaker(rng, nouns), rng.choice(SAYINGS))
 
 
-def _with_reason(rng: Random) -> Sentence:
+def _with_reason(rng: Random) -> StreetSentence:
     """ "The woman did not paint the bridge because the dog was too tired": a reason about a third noun."""
     negated, joint, degree = _argument(rng)
     main = _action(rng, time=0.2, adjective=0.1, negated=negated)
     third = _other_than(rng, NOUNS, {main.subject.noun, main.object.noun})
     subject = Phrase(third, plural=rng.random() < 0.2)
     adjective = rng.choice(_reasons(third, "hinders"))
-    return Sentence(main, joint=joint, reason=State(subject, adjective, degree, present=main.future))
+    return StreetSentence(main, joint=joint, reason=StateClause(subject, adjective, degree, present=main.future))
 
 
-def _somewhere(rng: Random) -> Sentence:
+def _somewhere(rng: Random) -> StreetSentence:
     """ "The dog saw a cat behind the house"."""
     while True:
         verb = rng.choice(VERBS)
@@ -115,27 +115,29 @@ def _somewhere(rng: Random) -> Sentence:
         patient = _phrase(rng, object_, plural=0.2, adjective=0.1, definite=0.5)
         negated = not patient.definite and rng.random() < 0.4  # else "nicht" could have several positions
         time = rng.choice(("", "", "yesterday", "today"))
-        return Sentence(Action(agent, verb, patient, negated, time=time, place=where))
+        return StreetSentence(ActionClause(agent, verb, patient, negated, time=time, place=where))
 
 
-def _described(rng: Random) -> Sentence:
+def _described(rng: Random) -> StreetSentence:
     """ "Yesterday the old bridge was very slippery"."""
-    return Sentence(_state(rng, present=False, time=rng.choice(("", "", "yesterday", "today"))))
+    return StreetSentence(_state(rng, present=False, time=rng.choice(("", "", "yesterday", "today"))))
 
 
-def _state(rng: Random, *, present: bool, time: str = "") -> State:
+def _state(rng: Random, *, present: bool, time: str = "") -> StateClause:
     """A noun and an adjective that suits it, other than one before the noun."""
     subject = _phrase(rng, rng.choice(NOUNS), plural=0.25, adjective=0.3)
     adjectives = [adjective for adjective in _predicates(subject.noun) if adjective is not subject.adjective]
-    return State(subject, rng.choice(adjectives), rng.choice(("", "not", "very", "too", "so")), present, time)
+    return StateClause(subject, rng.choice(adjectives), rng.choice(("", "not", "very", "too", "so")), present, time)
 
 
-def _action(rng: Random, *, time: float, adjective: float, future: float = 0.0, negated: bool | None = None) -> Action:
+def _action(
+    rng: Random, *, time: float, adjective: float, future: float = 0.0, negated: bool | None = None
+) -> ActionClause:
     """A verb with a suitable subject and object; the numbers are probabilities."""
     verb = rng.choice(VERBS)
     subject, object_ = _nouns_for(rng, verb)
     when = _time(rng, time)
-    return Action(
+    return ActionClause(
         _phrase(rng, subject, plural=0.25, adjective=adjective),
         verb,
         _phrase(rng, object_, plural=0.25, adjective=adjective, definite=0.6),
