@@ -189,7 +189,7 @@ def test_killed_command_leaves_no_partial_output_and_can_be_resumed(model: Path,
     arguments = command(model, str(source), "--out", str(out), "--threads", "1")
     child = subprocess.Popen(arguments, stderr=subprocess.PIPE)
     state = tmp_path / ".out.txt.part.json"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not state.exists() and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     child.send_signal(signal.SIGKILL)

@@ -20,7 +20,7 @@ TINY = {
     "training.max_tokens": 512, "training.steps": 40, "training.warmup": 10,
     "training.save_every": 10, "training.validate_every": 20,
 }  # fmt: skip
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 240
 
 
 def settings(*more: str) -> list[str]:

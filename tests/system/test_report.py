@@ -53,7 +53,7 @@ def test_live_report_is_updated_during_the_training_and_when_it_stops(
     slow = ("training.steps=100000", "training.save_every=100000", "training.validate_every=100000")
     process = regard.start(*arguments(text, "run", *slow, "--report"))
     page = tmp_path / "run" / "report.html"
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while not (page.exists() and (tmp_path / "run" / "journal.jsonl").read_bytes().count(b'"step"') > 3):
         assert process.poll() is None and time.monotonic() < until
         time.sleep(0.05)
@@ -62,7 +62,7 @@ def test_live_report_is_updated_during_the_training_and_when_it_stops(
     story = read_run(tmp_path / "run")
     assert story.state == "running" and story.eta_seconds is not None
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=180)
     assert process.returncode == 130
     assert "run/report.html (open it in a browser;" in err
     stopped = page.read_text()
