@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from regard.artifact import directory
 from regard.errors import RecipeError
 from regard.run import Callbacks, Raw, train
 from regard.run.plan import plan_run
@@ -63,3 +64,18 @@ def test_bfloat16_run_cannot_be_resumed_where_bfloat16_is_slow(tmp_path: Path, m
     monkeypatch.setattr(device, "has_fast_bfloat16", lambda _: False)
     with pytest.raises(RecipeError, match=r"no fast bfloat16; hint: resume on the machine .*, or .*another directory"):
         train(given, tmp_path / "run", device="cpu")
+
+
+def test_parent_model_is_verified_once_per_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = recipe(tmp_path, steps=2)
+    parent = train(given, tmp_path / "parent")
+    verified: list[Path] = []
+
+    def recorded(path: Path, of: Any = directory.verify_directory) -> Any:
+        verified.append(path)
+        return of(path)
+
+    monkeypatch.setattr(directory, "verify_directory", recorded)
+    del given["model"]
+    train(given | {"start_from": str(parent)}, tmp_path / "run", fill_defaults=True)
+    assert verified.count(parent) == 1
