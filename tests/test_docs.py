@@ -94,6 +94,12 @@ def test_source_files_named_in_the_tour_and_in_contributing_exist() -> None:
     assert [path for path in paths if not (ROOT / path).exists() and not (ROOT / "src/regard" / path).exists()] == []
 
 
+def test_names_in_the_steps_for_an_architecture_exist() -> None:
+    steps = re.findall(r"`([A-Z]\w+)(?:\.\w+)?` in\s+`([\w/]+\.py)`", read(ROOT / "CONTRIBUTING.md"))
+    assert len(steps) >= 4
+    assert [name for name, path in steps if name not in read(ROOT / path)] == []
+
+
 def test_the_tour_visits_every_package() -> None:
     packages = {f"{path.name}/" for path in (ROOT / "src" / "regard").iterdir() if (path / "__init__.py").exists()}
     assert len(packages) > 10
