@@ -22,12 +22,8 @@ _STATISTICS = {"mean": "mean", "median": "median", "p95": "95th percentile", "ma
 
 
 def check(
-    source: Annotated[
-        Path, typer.Argument(metavar="SRC", help="Source sentences, one per line; or a TSV file, without TGT.")
-    ],
-    target: Annotated[
-        Path | None, typer.Argument(metavar="TGT", help="Target sentences: line i is the translation of line i.")
-    ] = None,
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="Source sentences, one per line; or a TSV file.")],
+    target: Annotated[Path | None, typer.Argument(metavar="TGT", help="Target sentences, line by line.")] = None,
     against: Annotated[
         list[str] | None,
         typer.Option(metavar="TEST[,TEST…]", help="Test files; report their lines that are also in the corpus."),

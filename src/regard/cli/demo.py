@@ -18,9 +18,7 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory.")] = Path("runs/demo"),
     again: Annotated[bool, typer.Option("--again", help="Train again, even if the run is finished.")] = False,
     serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the web page at the end.")] = True,
-    port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port of the web page; 0 for any free one.")
-    ] = 8000,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 for any free one.")] = 8000,
 ) -> None:
     """Train a small Transformer in about a minute, and see how it resolves the pronoun "it"."""
     from regard.cli.display import TrainingDisplay

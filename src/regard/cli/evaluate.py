@@ -22,14 +22,12 @@ _CONTROL_CATEGORIES = ("Cc", "Zl", "Zp")
 EngineName = Literal["auto", "ctranslate2", "torch"]
 Reference = Annotated[
     list[Path],
-    typer.Option(metavar="FILE", help="Reference translations, one per line. Repeat for several references."),
+    typer.Option(metavar="FILE", help="Reference translations, one per line. Repeatable."),
 ]
 Beam = Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Beam size; 1 is greedy.")]
 LengthPenalty = Annotated[
     float | None,
-    typer.Option(
-        metavar="A", min=0, max=3, help="Length penalty; higher prefers longer translations. Default: set in the model."
-    ),
+    typer.Option(metavar="A", min=0, max=3, help="Higher prefers longer translations. Default: set in the model."),
 ]
 Engine = Annotated[
     EngineName, typer.Option(help="Inference engine; auto is ctranslate2 if the model supports it, else torch.")

@@ -17,37 +17,25 @@ def serve(
         list[Path], typer.Argument(metavar="RUN…", help="Run or model directories; the first is the default model.")
     ],
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 for any free one.")
-    ] = 8000,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 for any free one.")] = 8000,
     keys: Annotated[
         Path | None, typer.Option(metavar="FILE", help="API keys, one per line; requests without a key get 401.")
     ] = None,
     cors: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ORIGIN", help="Web origin that may use the API, such as https://example.org. Repeatable."
-        ),
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Web origin that may use the API. Repeatable.")
     ] = None,
     name: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST", help="Additional host name to accept, for example behind a proxy. Repeatable."),
+        list[str] | None, typer.Option(metavar="HOST", help="Host name to accept, for a proxy. Repeatable.")
     ] = None,
     wait_ms: Annotated[
         float, typer.Option(metavar="MS", min=0, max=1000, help="How long a text waits to be batched with others.")
     ] = 2.0,
-    queue: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Maximum number of queued texts; beyond it, 429.")
-    ] = 512,
-    deadline: Annotated[
-        float, typer.Option(metavar="S", min=0.1, help="Seconds until a request times out with 504.")
-    ] = 30.0,
+    queue: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum queue length; beyond it, 429.")] = 512,
+    deadline: Annotated[float, typer.Option(metavar="S", min=0.1, help="Request timeout in seconds, with 504.")] = 30.0,
     max_text: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of characters per text.")] = 10_000,
     max_texts: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of texts per request.")] = 128,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Maximum size of a request body.")] = 1_048_576,
-    grace: Annotated[
-        float, typer.Option(metavar="S", min=0.1, help="Seconds to finish open requests after SIGTERM.")
-    ] = 30.0,
+    grace: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds for open requests after SIGTERM.")] = 30.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve translations over HTTP, and the web page. Texts are never logged."""

@@ -22,15 +22,13 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory; an existing run is resumed.")],
     source: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Source sentences, one per line (plain, gzip or zstd). Repeatable."),
+        typer.Option(metavar="FILE", help="Source sentences, one per line. May be gzip or zstd. Repeatable."),
     ] = None,
     target: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Target sentences: line i is the translation of line i. Repeatable."),
+        list[Path] | None, typer.Option(metavar="FILE", help="Target sentences, line by line. Repeatable.")
     ] = None,
     tsv: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Source and target in one file, separated by a tab. Repeatable."),
+        list[Path] | None, typer.Option(metavar="FILE", help="Source, tab, target in one file. Repeatable.")
     ] = None,
     corpus: Annotated[
         Literal["street"] | None, typer.Option(help="Use the built-in corpus: 40,000 pairs, English to German.")
@@ -47,10 +45,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a recipe field, such as training.steps=300. Repeatable."),
     ] = None,
-    start_from: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="MODEL", help="Fine-tune this model instead of training from scratch."),
-    ] = None,
+    start_from: Annotated[Path | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this model.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps (default: the fastest available).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Fail if there is no run in DIR to resume.")] = False,
     report: Annotated[

@@ -3,17 +3,12 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from regard.cli.evaluate import Beam, Engine, LengthPenalty, Target
 from regard.errors import UserError
-
-if TYPE_CHECKING:
-    from regard.cli.translate.output import Audit, OutputFormat
-    from regard.cli.translate.stream import LineStream
-    from regard.translator import Translator
 
 
 def translate(
@@ -22,17 +17,14 @@ def translate(
         list[Path] | None, typer.Argument(metavar="[FILES]", help="Files to translate (default: standard input).")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Output file, or an existing directory for several FILES."),
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Output file, or directory for several FILES.")
     ] = None,
     form: Annotated[
         Literal["text", "tsv", "jsonl"],
         typer.Option("--format", help="text; tsv: score and text; jsonl: also tokens, alignments, alternatives."),
     ] = "text",
     beam: Beam = 4,
-    nbest: Annotated[
-        int, typer.Option(metavar="N", min=1, max=100, help="Number of translations per line (tsv, jsonl).")
-    ] = 1,
+    nbest: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Translations per line (tsv, jsonl).")] = 1,
     sample: Annotated[
         float | None, typer.Option(metavar="T", min=0.01, help="Sample at this temperature instead of beam search.")
     ] = None,
@@ -41,20 +33,11 @@ def translate(
     prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Text that every translation starts with.")] = None,
     target: Target = None,
     engine: Engine = "auto",
-    precision: Annotated[
-        Literal["int8", "float32"], typer.Option(help="Precision of the ctranslate2 engine.")
-    ] = "int8",
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Number of threads (default: one per core).")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume an interrupted command with the same --out.")
-    ] = False,
+    precision: Annotated[Literal["int8", "float32"], typer.Option(help="For ctranslate2.")] = "int8",
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads (default: one per core).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted command.")] = False,
     warnings: Annotated[
-        bool,
-        typer.Option(
-            "--warnings", help="List translations that repeat themselves, copy the source, or have an unlikely length."
-        ),
+        bool, typer.Option("--warnings", help="List translations that loop, copy, or have an unlikely length.")
     ] = False,
 ) -> None:
     """Translate lines. Blank lines stay blank; long lines are split into sentences and joined again."""
@@ -64,7 +47,7 @@ def translate(
         raise UserError(f"--nbest {nbest} needs a beam of at least {nbest}", hint=f"add --beam {nbest}")
     if resume and out is None:
         raise UserError("--resume needs --out FILE", hint="output to a pipe cannot be resumed")
-    from regard.cli.translate.output import Audit, OutputFormat
+    from regard.cli.translate.output import Audit, OutputFormat, translate_stream
     from regard.cli.translate.stream import LineStream, file_pairs
     from regard.decoding.options import Sampling
     from regard.translator import Translator
@@ -91,26 +74,8 @@ def translate(
         ]
         for stream in streams:
             if not stream.finished:
-                _translate_stream(translator, stream, output, audit)
+                translate_stream(translator, stream, output, audit)
         for stream in streams:
             stream.remove_state()
     for line in audit.lines():
         sys.stderr.write(line + "\n")
-
-
-def _translate_stream(translator: "Translator", stream: "LineStream", output: "OutputFormat", audit: "Audit") -> None:
-    """Translate one input; the engine translates the next batch while this one is written."""
-    audit.start_file(stream.name, stream.n_written)
-    results = translator.translate_batches(
-        stream.batches(),
-        options=output.options,
-        prefix=output.prefix,
-        target=output.target,
-        details=output.needs_details,
-    )
-    with stream.writer() as write:
-        for lines, translations in results:
-            for translation in translations:
-                audit.record(translation)
-            write("".join(map(output.format, lines, translations)), len(lines))
-    audit.end_file(stream.read_notes)

@@ -1,9 +1,10 @@
-"""Output formats, and the summary printed at the end."""
+"""Translates a stream of lines: output formats, and the summary printed at the end."""
 
 import json
 from collections import Counter
 from dataclasses import dataclass, field
 
+from regard.cli.translate.stream import LineStream
 from regard.decoding.options import DecodingOptions
 from regard.text import ReadNotes
 from regard.translator import Translation, Translator
@@ -88,6 +89,24 @@ class OutputFormat:
                 return _jsonl(source, translation)
             case _:
                 return translation.text + "\n"
+
+
+def translate_stream(translator: Translator, stream: LineStream, output: OutputFormat, audit: Audit) -> None:
+    """Translate one input; the engine translates the next batch while this one is written."""
+    audit.start_file(stream.name, stream.n_written)
+    results = translator.translate_batches(
+        stream.batches(),
+        options=output.options,
+        prefix=output.prefix,
+        target=output.target,
+        details=output.needs_details,
+    )
+    with stream.writer() as write:
+        for lines, translations in results:
+            for translation in translations:
+                audit.record(translation)
+            write("".join(map(output.format, lines, translations)), len(lines))
+    audit.end_file(stream.read_notes)
 
 
 def _tsv(translation: Translation) -> str:

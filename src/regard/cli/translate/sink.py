@@ -140,11 +140,7 @@ class ResumableFile:
         write_file(self._state, json.dumps(state).encode())
 
     def _failed(self, error: OSError) -> UserError:
-        hint = (
-            "free some space, then run the command again with --resume"
-            if error.errno == errno.ENOSPC
-            else "choose another --out"
-        )
+        hint = "free some space, then add --resume" if error.errno == errno.ENOSPC else "choose another --out"
         return UserError(f"cannot write {self._out}: {(error.strerror or str(error)).lower()}", hint=hint)
 
 
