@@ -27,6 +27,8 @@ check: .venv/.dev  ## check formatting, lint, types and import layers
 	$(BIN)/lint-imports
 	$(BIN)/deno fmt --check
 	$(BIN)/deno lint
+	$(BIN)/deno check src/regard/web
+	$(BIN)/deno test --no-check --quiet tests/page
 
 fix: .venv/.dev  ## format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix --exit-zero .

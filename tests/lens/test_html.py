@@ -12,8 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from regard.lens import Head, Interventions, Look
-from regard.lens.bundle import bundle
-from regard.lens.html import look_page
+from regard.lens.html import bundle, look_page
 from regard.lens.lens import Lens
 
 HOSTILE = '</script><script>alert(1)</script> <img src=x onerror=alert(2)> \u202eevil\u2066 & "quoted" \''
@@ -32,8 +31,8 @@ def test_modules_come_after_what_they_need() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('import * as a from "./a.js";\n', "can not be joined"),
-        ("export default 1;\n", "can not be joined"),
+        ('import * as a from "./a.js";\n', "cannot be bundled"),
+        ("export default 1;\n", "cannot be bundled"),
         ('import { a } from "./missing.js";\n', "no module missing.js"),
         ('import { a } from "./a.js";\nconst a = 2;\n', "a is declared in a.js and in page.js"),
     ],
@@ -108,25 +107,25 @@ def visit(browser: Browser, tmp_path: Path) -> Iterator[Visit]:
 def test_it_opens_from_a_file_and_shows_the_heads(visit: Visit, look: Look) -> None:
     page = visit(look_page(look.to_dict("base64"), {"stop": "heads", "attention": "encoder", "layer": 1, "head": 2}))
     assert page.inner_text("h1") == look.source.text
-    assert page.locator(".wall").first.is_visible()
+    assert page.locator(".head-grid").first.is_visible()
     assert "#" not in page.url  # nothing is in the address before the reader moves
     page.keyboard.press("ArrowRight")
     page.wait_for_url(lambda url: "stop=9" in url)
-    title = page.inner_text(".stop-title")
+    title = page.inner_text(".step-title")
     page.reload()
-    assert page.inner_text(".stop-title") == title
+    assert page.inner_text(".step-title") == title
     page.get_by_role("button", name="한국어").click()
     assert page.get_attribute("html", "lang") == "ko"
-    assert "들여다보기" in page.inner_text(".page-name")
-    assert page.inner_text(".stop-title") != title
+    assert "들여다보기" in page.inner_text(".file-name")
+    assert page.inner_text(".step-title") != title
 
 
 def test_the_whole_walk_opens_from_a_file(visit: Visit, lens: Lens) -> None:
     page = visit(look_page(lens.look("the animal was tired .").to_dict("base64")))
-    titles = [page.inner_text(".stop-title")]
+    titles = [page.inner_text(".step-title")]
     for _ in range(14):
         page.keyboard.press("ArrowRight")
-        titles.append(page.inner_text(".stop-title"))
+        titles.append(page.inner_text(".step-title"))
     assert len(set(titles)) == 15
 
 
@@ -138,9 +137,9 @@ def test_language_and_theme_are_the_readers(visit: Visit, look: Look) -> None:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
     dark = ground()
-    page.locator(".page-theme").click()
+    page.locator(".file-theme").click()
     assert ground() == "rgb(255, 255, 255)" != dark
-    page.locator(".page-theme").click()
+    page.locator(".file-theme").click()
     assert ground() == dark
 
 
@@ -148,7 +147,7 @@ def test_a_change_is_told(visit: Visit, lens: Lens) -> None:
     changes = Interventions(heads_off=frozenset([Head("cross", 1, 2)]), scale=False, mask=False, positions="none")
     look = lens.look("the animal was tired .", interventions=changes)
     page = visit(look_page(look.to_dict("base64")))
-    notes = page.inner_text(".page-notes")
+    notes = page.inner_text(".file-notes")
     assert "encoder–decoder layer 2 head 3 off · no ÷ √d_k · no mask · no positions" in notes
     assert look.change is not None
     assert look.change.before.text in notes

@@ -38,19 +38,19 @@ def test_everything_is_reached_by_keyboard_alone(visit: Visit, fake: Fake) -> No
             break
     expect(focused).to_have_id("words")
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".echo .partner")).to_have_text("day")
+    expect(page.locator(".mirror .aligned")).to_have_text("day")
     active = page.locator(f"#{focused.get_attribute('aria-activedescendant')}")
-    expect(active).to_have_attribute("aria-label", f"{quoted('day')} ↔ {quoted('yad')} · 50% sure")
+    expect(active).to_have_attribute("aria-label", f"{quoted('day')} ↔ {quoted('yad')} · 50% confident")
     page.locator("body").press("Home")
     page.locator("#tab-translate").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     expect(focused).to_have_id("tab-try")
-    expect(page.locator(".wall-head").first).to_be_visible()  # it comes with the answer, however late that is
-    _tab_to(page, ".wall-head")
+    expect(page.locator(".head-cell").first).to_be_visible()  # it comes with the answer, however late that is
+    _tab_to(page, ".head-cell")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    expect(page.locator(".silenced li")).to_have_text(["encoder, layer 1, head 2 ×"])
+    expect(page.locator(".heads-off li")).to_have_text(["encoder, layer 1, head 2 ×"])
     _tab_to(page, "#try-scale")
     page.keyboard.press("Space")
     expect(page.locator("#try-scale")).not_to_be_checked()
@@ -109,7 +109,7 @@ def test_words_that_run_backwards_do_not_turn_the_page_around(visit: Visit, fake
     page.locator("#tab-translate").click()
     page.locator(".words .word").first.hover()
     source, target = quoted("\u202eevil"), quoted("live\u202e")
-    expect(page.locator(".reading")).to_have_text(f"{source} ↔ {target} · 100% sure")
+    expect(page.locator(".word-info")).to_have_text(f"{source} ↔ {target} · 100% confident")
 
 
 def test_the_policy_forbids_what_the_page_never_does(visit: Visit, service: str) -> None:
@@ -136,16 +136,6 @@ def test_korean_for_who_reads_korean_and_by_choice(visit: Visit, fake: Fake) -> 
     expect(page.get_by_role("tab", name="Translate")).to_be_visible()
 
 
-def test_every_text_is_there_in_both_languages(visit: Visit, fake: Fake) -> None:
-    page = visit(fake.url)
-    english, korean = page.evaluate(
-        """Promise.all([import("./static/texts.en.js"), import("./static/texts.ko.js")])
-           .then(([{ EN }, { KO }]) => [EN, KO])
-           .then(both => both.map(texts => Object.entries(texts).map(([key, one]) => [key, typeof one])))"""
-    )
-    assert sorted(english) == sorted(korean)
-
-
 def test_the_theme_is_chosen_and_remembered(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url)
     button = page.locator("#theme")
@@ -162,9 +152,9 @@ def test_the_theme_is_chosen_and_remembered(visit: Visit, fake: Fake) -> None:
 def test_a_running_training_is_live(visit: Visit, fake: Fake) -> None:
     fake.story = (50, "running")
     page = visit(fake.url, "training")
-    expect(page.locator(".head")).to_contain_text("step 50 of 200")
+    expect(page.locator(".run-summary")).to_contain_text("step 50 of 200")
     fake.story = (100, "finished")
-    expect(page.locator(".head")).to_contain_text("Finished")
+    expect(page.locator(".run-summary")).to_contain_text("Finished")
     n_asked = fake.n_asked("/v1/training")
     page.wait_for_timeout(2_200)
     assert fake.n_asked("/v1/training") == n_asked
@@ -173,8 +163,8 @@ def test_a_running_training_is_live(visit: Visit, fake: Fake) -> None:
 def test_the_heads_that_matter_are_shown_on_the_wall(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url, "try", text="good day")
     page.get_by_role("button", name="Which heads matter?").click()
-    expect(page.locator(".matter")).to_contain_text("Over 100 sentences")
-    expect(page.locator(".matter")).to_contain_text("head 4, the share of right pieces changes by −3.0 points")
-    expect(page.locator(".wall-bar:visible")).to_have_count(18)  # a head that costs nothing has none
+    expect(page.locator(".head-importance")).to_contain_text("Measured on 100 sentences")
+    expect(page.locator(".head-importance")).to_contain_text("head 4, token accuracy changes by −3.0 percentage points")
+    expect(page.locator(".head-bar:visible")).to_have_count(18)  # a head that costs nothing has none
     page.get_by_role("button", name="Hide").click()
-    expect(page.locator(".wall-bar:visible")).to_have_count(0)
+    expect(page.locator(".head-bar:visible")).to_have_count(0)

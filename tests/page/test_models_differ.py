@@ -25,8 +25,8 @@ def _heads_off(fake: Fake) -> list[list[tuple[str, int, int]]]:
 
 def test_a_link_may_name_heads_that_the_model_does_not_have(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url, "try", text="good day", model="fake", off="encoder.5.7,encoder.1.3,cross.2.0,decoder.0.4")
-    expect(page.locator(".silenced li")).to_have_text(["encoder, layer 2, head 4 ×"])
-    expect(page.locator(".verdict")).to_be_visible()
+    expect(page.locator(".heads-off li")).to_have_text(["encoder, layer 2, head 4 ×"])
+    expect(page.locator(".effect")).to_be_visible()
     assert _heads_off(fake) == [[("encoder", 1, 3)]]
     page.wait_for_timeout(300)
     page.wait_for_url(lambda url: "encoder.5.7" not in url)
@@ -35,10 +35,10 @@ def test_a_link_may_name_heads_that_the_model_does_not_have(visit: Visit, fake: 
 @pytest.mark.usefixtures("large_and_small")
 def test_another_model_keeps_only_the_heads_that_it_has(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url, "try", text="good day", model="large", off="encoder.0.1,encoder.1.1,cross.1.1,cross.1.2")
-    expect(page.locator(".silenced li")).to_have_count(4)
+    expect(page.locator(".heads-off li")).to_have_count(4)
     page.locator("#pair-model").select_option("small")
-    expect(page.locator(".silenced li")).to_have_count(2)
-    expect(page.locator(".verdict")).to_be_visible()
+    expect(page.locator(".heads-off li")).to_have_count(2)
+    expect(page.locator(".effect")).to_be_visible()
     assert _heads_off(fake)[-1] == [("encoder", 0, 1), ("cross", 1, 1)]
 
 
@@ -47,13 +47,13 @@ def test_what_the_service_refuses_can_be_taken_back(visit: Visit, fake: Fake) ->
     page = visit(fake.url, "try", text="good day", off="encoder.0.1", mask="off", may_say="422")
     expect(page.locator("#view-try")).to_contain_text("no such thing")
     fake.refusals.clear()
-    page.get_by_role("button", name="Put everything back").click()
+    page.get_by_role("button", name="Reset everything").click()
     expect(page.locator("#view-try")).not_to_contain_text("no such thing")
-    expect(page.locator(".half").first).to_contain_text("doog yad")
+    expect(page.locator(".comparison-side").first).to_contain_text("doog yad")
 
 
 @pytest.mark.parametrize(
-    ("engine", "said", "unsaid"), [("ctranslate2", "rounded weights", "not the"), ("torch", "not the", "rounded")]
+    ("engine", "said", "unsaid"), [("ctranslate2", "quantized weights", "differs"), ("torch", "differs", "quantized")]
 )
 def test_rounded_weights_are_named_only_where_they_can_be_the_cause(
     visit: Visit, fake: Fake, engine: str, said: str, unsaid: str
@@ -74,7 +74,7 @@ def test_rounded_weights_are_named_only_where_they_can_be_the_cause(
 
 def test_a_translation_of_older_text_is_not_compared(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url, "look", text="good day")
-    title = page.locator(".stop-title")
+    title = page.locator(".step-title")
     expect(title).to_be_visible()
     expect(page.locator("#words")).to_have_text("doog yad")
     held: list[Route] = []
@@ -99,17 +99,17 @@ def _all_that_is_said(page: Page) -> Any:
 
 def test_a_look_appears_as_soon_as_something_is_written(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url, "look")
-    expect(page.locator("#view-look")).to_contain_text("Write a sentence above")
+    expect(page.locator("#view-look")).to_contain_text("Type a sentence above")
     page.locator("#sentence").fill("good day")
-    expect(page.locator(".stop-title")).to_be_visible()
-    expect(page.locator("#view-look")).not_to_contain_text("Write a sentence above")
+    expect(page.locator(".step-title")).to_be_visible()
+    expect(page.locator("#view-look")).not_to_contain_text("Type a sentence above")
 
 
 @pytest.mark.usefixtures("large_and_small")
 def test_a_long_measurement_is_waited_for(visit: Visit, fake: Fake) -> None:
     fake.refusals["/v1/heads"] = (504, {"code": "deadline", "message": "not done within 30 s"})
     page = visit(fake.url, "try", text="good day", model="large", may_say="504")
-    matter = page.locator(".matter")
+    matter = page.locator(".head-importance")
     button = page.get_by_role("button", name="Which heads matter?")
     responses = []
     page.on("response", lambda response: responses.append(response) if "/v1/heads" in response.url else None)
@@ -118,20 +118,20 @@ def test_a_long_measurement_is_waited_for(visit: Visit, fake: Fake) -> None:
         page.wait_for_timeout(50)
     first, second = (response.request.timing["startTime"] for response in responses[:2])
     assert second - first > 500  # milliseconds by the browser's clock: it does not ask again at once
-    expect(matter).to_contain_text("Silencing one head after the other")
+    expect(matter).to_contain_text("Switching off one head at a time")
     fake.refusals.clear()
-    expect(matter).to_contain_text("Over 100 sentences")
+    expect(matter).to_contain_text("Measured on 100 sentences")
 
 
 @pytest.mark.usefixtures("large_and_small")
 def test_a_measurement_ends_with_its_model(visit: Visit, fake: Fake) -> None:
     fake.refusals["/v1/heads"] = (504, {"code": "deadline", "message": "not done within 30 s"})
     page = visit(fake.url, "try", text="good day", model="large", may_say="504")
-    matter = page.locator(".matter")
+    matter = page.locator(".head-importance")
     page.get_by_role("button", name="Which heads matter?").click()
-    expect(matter).to_contain_text("Silencing one head after the other")
+    expect(matter).to_contain_text("Switching off one head at a time")
     page.locator("#pair-model").select_option("small")
-    expect(matter).not_to_contain_text("Silencing")
+    expect(matter).not_to_contain_text("Switching off")
     n_asked = fake.n_asked("/v1/heads")
     page.wait_for_timeout(1_500)
     assert fake.n_asked("/v1/heads") == n_asked
@@ -142,20 +142,20 @@ def test_a_measurement_ends_with_its_model(visit: Visit, fake: Fake) -> None:
 
     fake.edits["/v1/heads"] = few
     page.get_by_role("button", name="Which heads matter?").click()  # the new model can be asked about at once
-    expect(matter).to_contain_text("Over 7 sentences")
+    expect(matter).to_contain_text("Measured on 7 sentences")
 
 
 @pytest.mark.usefixtures("large_and_small")
 def test_the_curves_of_one_model_never_stand_under_another(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url, "training", model="large")
-    expect(page.locator(".head")).to_contain_text("Finished")
+    expect(page.locator(".run-summary")).to_contain_text("Finished")
     page.locator("#pair-model").select_option("small")
-    expect(page.locator("#view-training")).to_contain_text("without the run that made it")
+    expect(page.locator("#view-training")).to_contain_text("without the run")
     page.get_by_role("button", name="한국어").click()
     expect(page.locator("#view-training")).to_contain_text("학습 기록 없이")
-    expect(page.locator(".story")).to_be_hidden()
+    expect(page.locator(".run")).to_be_hidden()
     page.locator("#pair-model").select_option("large")
-    expect(page.locator(".story")).to_be_visible()
+    expect(page.locator(".run")).to_be_visible()
 
 
 def test_another_source_language_finds_the_model_that_has_it(visit: Visit, fake: Fake) -> None:

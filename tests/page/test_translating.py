@@ -68,14 +68,14 @@ def test_slow_is_said_only_when_it_is_slow(visit: Visit, fake: Fake) -> None:
 
 def test_a_loop_and_a_refusal_are_said_in_words(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url, text="la la la la la", may_say="413")
-    expect(page.locator("#remarks")).to_contain_text("repeats itself")
+    expect(page.locator("#messages")).to_contain_text("repeats itself")
     fake.refusals["/v1/translate"] = (413, {"code": "too_long", "message": "a text of 9 characters; 8 at most"})
     page.locator("#sentence").fill("way too long")
     expect(page.get_by_role("alert")).to_contain_text("too long. Break it into shorter ones. (a text of 9 characters")
     fake.refusals.clear()
     page.locator("#sentence").fill("short")
     expect(page.locator("#words")).to_have_text("trohs")
-    expect(page.locator("#remarks")).to_have_text("")
+    expect(page.locator("#messages")).to_have_text("")
 
 
 def test_the_link_leads_to_the_same_sight(visit: Visit, fake: Fake) -> None:
@@ -83,7 +83,7 @@ def test_the_link_leads_to_the_same_sight(visit: Visit, fake: Fake) -> None:
     page = visit(fake.url, text="good day")
     page.locator("#pair-to").select_option("fr")
     page.get_by_role("button", name="share").click()
-    expect(page.locator(".said")).to_have_text("Link copied")
+    expect(page.locator(".tool-message")).to_have_text("Link copied")
     link = page.evaluate("navigator.clipboard.readText()")
     other = visit(link.split("#")[0])
     other.goto(link)  # the same page: only what stands after the # is new
@@ -99,7 +99,7 @@ def test_the_other_direction_starts_from_the_translation(visit: Visit, fake: Fak
     fake.models = [model("a", "en", "de"), model("b", "de", "en")]
     page = visit(fake.url, text="good day")
     expect(page.locator("#words")).to_have_text("doog yad")
-    page.get_by_role("button", name="The other way round").click()
+    page.get_by_role("button", name="Swap languages").click()
     expect(page.locator("#sentence")).to_have_value("doog yad")
     expect(page.locator("#words")).to_have_text("good day")
     assert fake.last("/v1/translate")["model"] == "b"
@@ -139,5 +139,5 @@ def test_what_the_model_does_not_tell_is_neither_shaded_nor_called_unsure(visit:
     expect(words).to_have_count(2)
     assert [word.evaluate("one => one.style.getPropertyValue('--doubt')") for word in words.all()] == ["", ""]
     words.nth(1).hover()
-    expect(page.locator(".reading")).to_contain_text("yad")
-    expect(page.locator(".reading")).not_to_contain_text("sure")
+    expect(page.locator(".word-info")).to_contain_text("yad")
+    expect(page.locator(".word-info")).not_to_contain_text("confident")

@@ -1,126 +1,122 @@
-// The state in the address, so that a link, the back button and a reload lead to the same sight.
-// It stands after the "#": that part never leaves the browser, so no log on the way holds anybody's text.
+// Keeps the state in the address, so that a link, the back button and a reload lead to the same view.
+// It is stored after the "#", which browsers never send: the text does not appear in anybody's log.
 
-import { change, onChange, state, UNTOUCHED, VIEWS } from "./state.js";
+import { change, onChange, state, UNCHANGED, VIEWS } from "./state.js";
 
-const LONGEST = 16_000; // characters of an address; beyond that a link is of no use in most places
+const MAX_TEXT = 16_000; // encoded characters; longer addresses do not work everywhere
+const WRITE_DELAY = 250; // milliseconds; browsers limit how often an address may be rewritten
 const ATTENTIONS = ["encoder", "decoder", "cross"];
-const KEPT = ["view", "text", "line", "model", "source", "target", "place", "changes"];
-const WAIT = 250; // milliseconds; browsers refuse to rewrite an address at every keystroke or step of the pointer
+/** @type {(keyof import("./state.js").State)[]} */
+const STORED = ["view", "text", "line", "model", "source", "target", "place", "changes"];
 
-let waiting = 0;
-let known = null; // the address as we last read or wrote it
+let timer = 0;
+let current = null; // the hash as last read or written
 
-/** Take over what the address says, and from now on keep the two the same. `settle` completes what was read. */
-export function start(settle) {
-  const follow = () => location.hash !== known && change(ofItsText(settle(read())));
+/**
+ * Reads the state from the address and keeps both the same from now on.
+ * @param {(values: Record<string, any>) => Record<string, any>} complete fills in what the address does not state
+ */
+export function startAddress(complete) {
+  const follow = () => location.hash !== current && change(withoutOldChoice(complete(read())));
   follow();
   for (const event of ["popstate", "hashchange"]) window.addEventListener(event, follow);
-  onChange(KEPT, ({ changed, step }) => {
-    if (step) push();
-    else if (changed.has("text") || changed.has("place")) later();
-    else replace();
+  onChange(STORED, ({ changed, addHistory }) => {
+    clearTimeout(timer);
+    if (addHistory) write("pushState");
+    else if (changed.has("text") || changed.has("place")) timer = setTimeout(() => write("replaceState"), WRITE_DELAY);
+    else write("replaceState");
   });
 }
 
-/** The whole address of what is seen now; without the text when that is too long. */
+/** The address of the current view; without the text if that is too long. */
 export function link() {
   return new URL(hash(), location.href).href;
 }
 
 /** Whether the text fits into a link. */
-export const fits = () => encodeURIComponent(state.text).length <= LONGEST;
+export const textFits = () => encodeURIComponent(state.text).length <= MAX_TEXT;
 
-function later() {
-  clearTimeout(waiting);
-  waiting = setTimeout(replace, WAIT);
-}
-
-function replace() {
-  write("replaceState");
-}
-
-function push() {
-  write("pushState");
-}
-
-/** Write the address, unless the reader has just changed it: then it is about to be read. */
-function write(how) {
-  clearTimeout(waiting);
-  if (location.hash !== known || hash() === known) return;
-  history[how](null, "", hash());
-  known = location.hash;
+/**
+ * Writes the address, unless the user has just changed it: then it is about to be read.
+ * @param {"pushState" | "replaceState"} method
+ */
+function write(method) {
+  clearTimeout(timer);
+  if (location.hash !== current || hash() === current) return;
+  history[method](null, "", hash());
+  current = location.hash;
 }
 
 function hash() {
-  const parts = new URLSearchParams();
-  const put = (name, value) => value !== null && value !== undefined && value !== "" && parts.set(name, value);
-  put("from", state.source);
-  put("to", state.target);
-  put("model", state.models.length > 1 || !state.target ? state.model : null);
-  if (fits()) put("text", state.text);
-  put("line", state.line ? state.line + 1 : null);
-  for (const name of ["stop", "attention", "layer", "head", "level"]) put(name, state.place[name]);
-  put("off", state.changes.off.join(","));
-  if (!state.changes.scale) put("scale", "off");
-  if (!state.changes.mask) put("mask", "off");
-  if (state.changes.positions !== "normal") put("positions", state.changes.positions);
-  return `#${state.view}?${parts}`;
+  const params = new URLSearchParams();
+  const set = (name, value) => value !== null && value !== undefined && value !== "" && params.set(name, value);
+  set("from", state.source);
+  set("to", state.target);
+  set("model", state.models.length > 1 || !state.target ? state.model : null);
+  if (textFits()) set("text", state.text);
+  set("line", state.line ? state.line + 1 : null);
+  set("stop", state.place.step);
+  for (const name of ["attention", "layer", "head", "level"]) set(name, state.place[name]);
+  set("off", state.changes.off.join(","));
+  if (!state.changes.scale) set("scale", "off");
+  if (!state.changes.mask) set("mask", "off");
+  if (state.changes.positions !== "normal") set("positions", state.changes.positions);
+  return `#${state.view}?${params}`;
 }
 
-/** An alternative that was chosen belongs to its text and model: with others, none is. */
-function ofItsText(changed) {
-  const same = ["text", "model", "source", "target"].every((name) =>
-    !(name in changed) || changed[name] === state[name]
-  );
-  return same ? changed : { ...changed, chosen: {} };
+/** A selected alternative belongs to its text and model; it is dropped if they change. */
+function withoutOldChoice(values) {
+  const same = ["text", "model", "source", "target"].every((name) => !(name in values) || values[name] === state[name]);
+  return same ? values : { ...values, chosen: {} };
 }
 
-/** The state that the address tells; what it does not tell, or tells wrongly, is as at the beginning. */
+/** The state in the address, with defaults for what is missing or invalid. */
 function read() {
-  known = location.hash;
-  const [name, rest = ""] = splitOnce(location.hash.slice(1), "?");
-  const parts = new URLSearchParams(rest);
-  const changed = {
+  current = location.hash;
+  const [name, query = ""] = splitOnce(location.hash.slice(1), "?");
+  const params = new URLSearchParams(query);
+  /** @type {Record<string, any>} */
+  const values = {
     view: VIEWS.includes(name) ? name : "translate",
-    line: Math.max(0, (whole(parts.get("line")) ?? 1) - 1),
-    source: parts.get("from"),
-    target: parts.get("to"),
-    model: parts.get("model"),
-    place: placeOf(parts),
-    changes: changesOf(parts),
+    line: Math.max(0, (parseIndex(params.get("line")) ?? 1) - 1),
+    source: params.get("from"),
+    target: params.get("to"),
+    model: params.get("model"),
+    place: readPlace(params),
+    changes: readChanges(params),
   };
-  if (parts.has("text") || fits()) changed.text = parts.get("text") ?? "";
-  return changed;
+  if (params.has("text") || textFits()) values.text = params.get("text") ?? "";
+  return values;
 }
 
-function placeOf(parts) {
+/** @param {URLSearchParams} params */
+function readPlace(params) {
+  /** @type {Record<string, any>} */
   const place = {};
-  for (const name of ["stop", "layer", "head"]) {
-    const value = whole(parts.get(name));
+  for (const [name, param] of [["step", "stop"], ["layer", "layer"], ["head", "head"]]) {
+    const value = parseIndex(params.get(param));
     if (value !== null) place[name] = value;
   }
-  if (ATTENTIONS.includes(parts.get("attention"))) place.attention = parts.get("attention");
-  if (["words", "pieces"].includes(parts.get("level"))) place.level = parts.get("level");
+  if (ATTENTIONS.includes(params.get("attention"))) place.attention = params.get("attention");
+  if (["words", "pieces"].includes(params.get("level"))) place.level = params.get("level");
   return place;
 }
 
-function changesOf(parts) {
-  const off = (parts.get("off") ?? "").split(",").filter((key) =>
-    /^(encoder|decoder|cross)\.\d{1,3}\.\d{1,3}$/.test(key)
-  );
-  const positions = parts.get("positions");
+/** @param {URLSearchParams} params */
+function readChanges(params) {
+  const isHead = (key) => /^(encoder|decoder|cross)\.\d{1,3}\.\d{1,3}$/.test(key);
+  const positions = params.get("positions");
   return {
-    off: [...new Set(off)],
-    scale: parts.get("scale") !== "off",
-    mask: parts.get("mask") !== "off",
-    positions: ["shuffled", "none"].includes(positions) ? positions : UNTOUCHED.positions,
+    off: [...new Set((params.get("off") ?? "").split(",").filter(isHead))],
+    scale: params.get("scale") !== "off",
+    mask: params.get("mask") !== "off",
+    positions: ["shuffled", "none"].includes(positions) ? positions : UNCHANGED.positions,
   };
 }
 
-const whole = (value) => (value !== null && /^\d{1,6}$/.test(value) ? Number(value) : null);
+const parseIndex = (value) => (value !== null && /^\d{1,6}$/.test(value) ? Number(value) : null);
 
-function splitOnce(text, mark) {
-  const place = text.indexOf(mark);
-  return place < 0 ? [text] : [text.slice(0, place), text.slice(place + 1)];
+function splitOnce(text, separator) {
+  const index = text.indexOf(separator);
+  return index < 0 ? [text] : [text.slice(0, index), text.slice(index + 1)];
 }

@@ -1,24 +1,24 @@
-// Looking inside is for one sentence: where the text has several lines, the reader says which.
+// "Look inside" and "Try it" show one line: if the text has several, this picker selects it.
 
 import { make } from "./dom.js";
-import { change, lines, lookedAt, onChange } from "./state.js";
-import { onLanguage, t } from "./texts.js";
+import { change, lines, onChange, selectedLine } from "./state.js";
+import { onLanguage, t } from "./texts/texts.js";
 
-/** A small "line 2 of 5" with a step back and on; it hides itself when there is but one line. */
+/** "Line 2 of 5" between buttons for the previous and the next line; hidden if there is only one. */
 export function linePicker() {
-  const said = make("span", { role: "status" });
-  const back = make("button", { class: "quiet", onclick: () => go(-1) }, "‹");
-  const on = make("button", { class: "quiet", onclick: () => go(1) }, "›");
-  const element = make("div", { class: "line-picker" }, back, said, on);
+  const label = make("span", { role: "status" });
+  const previous = make("button", { class: "quiet", onclick: () => go(-1) }, "‹");
+  const next = make("button", { class: "quiet", onclick: () => go(1) }, "›");
+  const element = make("div", { class: "line-picker" }, previous, label, next);
   const show = () => {
-    const full = filled();
-    const place = full.indexOf(lookedAt().number);
-    element.hidden = full.length < 2;
-    said.textContent = t("line.of", place + 1, full.length);
-    back.disabled = place <= 0;
-    on.disabled = place >= full.length - 1;
-    back.setAttribute("aria-label", t("line.before"));
-    on.setAttribute("aria-label", t("line.after"));
+    const filled = filledLines();
+    const position = filled.indexOf(selectedLine().index);
+    element.hidden = filled.length < 2;
+    label.textContent = t("line.of", position + 1, filled.length);
+    previous.disabled = position <= 0;
+    next.disabled = position >= filled.length - 1;
+    previous.setAttribute("aria-label", t("line.previous"));
+    next.setAttribute("aria-label", t("line.next"));
   };
   onChange(["text", "line"], show);
   onLanguage(show);
@@ -26,9 +26,10 @@ export function linePicker() {
   return element;
 }
 
-const filled = () => lines().flatMap((line, place) => (line.trim() ? [place] : []));
+/** The indices of the lines that are not blank. */
+const filledLines = () => lines().flatMap((line, index) => (line.trim() ? [index] : []));
 
-function go(by) {
-  const full = filled();
-  change({ line: full[full.indexOf(lookedAt().number) + by] ?? 0 });
+function go(/** @type {number} */ direction) {
+  const filled = filledLines();
+  change({ line: filled[filled.indexOf(selectedLine().index) + direction] ?? 0 });
 }

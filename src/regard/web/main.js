@@ -1,47 +1,49 @@
-// The page, put together.
+// Entry point: builds the page and connects it to the service.
 
-import { start as startAddress } from "./address.js";
+import { startAddress } from "./address.js";
 import { byId, make } from "./dom.js";
-import { settle, start as startPairs } from "./pairs.js";
-import { ask, onServer, watch } from "./service.js";
-import { Sheet } from "./sheet.js";
-import { start as startShell } from "./shell.js";
-import { change, model, onChange, state } from "./state.js";
-import { startLanguage, t } from "./texts.js";
-import { LookView } from "./view_look.js";
-import { TrainingView } from "./view_training.js";
-import { TranslateView } from "./view_translate.js";
-import { TryView } from "./view_try.js";
+import { startFrame, startLanguage } from "./frame.js";
+import { LookView } from "./look/look_view.js";
+import { chooseModel, startModelPicker } from "./model_picker.js";
+import { onStatus, request, startHeartbeat } from "./service.js";
+import { change, currentModel, onChange, state } from "./state.js";
+import { t } from "./texts/texts.js";
+import { TrainingView } from "./training/training_view.js";
+import { TranslatePanel } from "./translate/translate_panel.js";
+import { TranslateView } from "./translate/translate_view.js";
+import { TryView } from "./try/try_view.js";
 
 startLanguage();
-startAddress(settle);
-startShell();
-startPairs();
+startAddress(chooseModel);
+startFrame();
+startModelPicker();
 
-const translate = new TranslateView(byId("view-translate"));
+const translateView = new TranslateView(byId("view-translate"));
 new LookView(byId("view-look"));
 new TryView(byId("view-try"));
 new TrainingView(byId("view-training"));
-new Sheet({ onReading: (text) => translate.read(text) }).start();
+new TranslatePanel({ onWordInfo: (text) => translateView.showWordInfo(text) }).start();
 
-/** What the service offers; asked again when it comes back, for it may have come back with other models. */
-async function meet() {
+/** Loads the list of models; again after a reconnect, since the server may then serve other models. */
+async function loadModels() {
   try {
-    const { models } = await ask("v1/models");
+    const { models } = await request("v1/models");
     change({ models });
-    const { model: name, source, target, changes } = settle(state);
-    change({ model: name, source, target, changes });
-    byId("unmet").replaceChildren();
+    const { model, source, target, changes } = chooseModel(state);
+    change({ model, source, target, changes });
+    byId("connection-error").replaceChildren();
   } catch (error) {
-    const again = make("button", { class: "textlink", onclick: meet }, t("again"));
-    byId("unmet").replaceChildren(make("p", { class: "wrong" }, t("refused", error.code, error.message), " ", again));
+    const retry = make("button", { class: "textlink", onclick: loadModels }, t("again"));
+    const message = make("p", { class: "error" }, t("refused", error.code, error.message), " ", retry);
+    byId("connection-error").replaceChildren(message);
   }
 }
 
-onServer((now) => now === "there" && meet());
-onChange(["shownOf"], () => model()?.ready === false && state.shownOf.lines.some(Boolean) && meet()); // its training has ended
-meet();
-watch();
+onStatus((status) => status === "ok" && loadModels());
+// A model that was not ready has translated: its training has ended.
+onChange(["shownFor"], () => currentModel()?.ready === false && state.shownFor.lines.some(Boolean) && loadModels());
+loadModels();
+startHeartbeat();
 if (state.view === "translate" && !matchMedia("(pointer: coarse)").matches) {
   byId("sentence").focus({ preventScroll: true });
 }

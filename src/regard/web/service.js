@@ -1,17 +1,27 @@
-// The service, asked with patience: a question waits until the server is back, a key is there, or nobody wants to know any more.
+// Requests to the service. A request waits until the server is back, a key is entered, or its signal is aborted.
 
-import { keep, kept } from "./dom.js";
+import { loadSetting, saveSetting } from "./browser.js";
 
-const HEARTBEAT = 5_000; // milliseconds between two looks whether the server is there
+/** @typedef {"ok" | "busy" | "training" | "failed" | "offline"} Status */
+/** @typedef {{ body?: any, signal?: AbortSignal }} RequestOptions */
+
+// All in milliseconds.
+const HEARTBEAT = 5_000;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 4_000;
-// What asking again does not mend: somebody has to start the service again, or the training has to end. Milliseconds
-const OF_A_MODEL = ["v1/translate", "v1/look"]; // where one of them answers, the training is over
-const GIVEN_UP = 1_000; // milliseconds after which nobody has asked again
-const LASTING = { engine_failed: ["failed", 30_000], not_ready: ["training", 10_000] };
+const FORGET_AFTER = 1_000; // how long a status is kept after its request was aborted
+// Errors that retrying soon cannot fix: the service has to be restarted, or the training has to end.
+/** @type {Record<string, [Status, number]>} */
+const LONG_WAITS = { engine_failed: ["failed", 30_000], not_ready: ["training", 10_000] };
+const MODEL_PATHS = ["v1/translate", "v1/look"]; // if one of these succeeds, the training is over
 
-/** The service's own refusal: a code, and words for the reader. */
-export class Refusal extends Error {
+/** An error response of the service: its code, and a message for the user. */
+export class ServiceError extends Error {
+  /**
+   * @param {number} status
+   * @param {string} code
+   * @param {string} message
+   */
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -19,167 +29,224 @@ export class Refusal extends Error {
   }
 }
 
-const listeners = new Set();
-const returned = new Set(); // who wants to know that the server was away
-let asking = 0; // questions that wait for their answers
-let givenUp = false; // whether somebody did not wait for one
-let server = "there"; // or "busy", "training", "failed", "gone"
-const troubles = new Map(); // paths that are not answered → why: "training" or "failed"; others may still be answered
-const waiting = new Set(); // who waits for anything to change
-let back = null; // a promise while the server is away
-let askForKey = () => Promise.resolve(null);
+/** @type {Set<(status: Status) => void>} */
+const statusListeners = new Set();
+/** @type {Set<() => void>} */
+const reconnectListeners = new Set();
+/** @type {Status} */
+let status = "ok";
+/** @type {Map<string, Status>} */
+const problems = new Map(); // paths that cannot answer at the moment, and why; other paths may work
+let nRequests = 0; // in progress
+let anyAborted = false;
+/** @type {Set<() => void>} */
+const wakeCalls = new Set(); // end the waits that are under way
+/** @type {Promise<void> | null} */
+let reconnected = null; // while the server is offline
+/** @type {(rejected: boolean) => Promise<string | null>} */
+let promptForKey = () => Promise.resolve(null);
 
-/** Call `then("there" | "busy" | "training" | "failed" | "gone")` when that has changed. */
-export const onServer = (then) => listeners.add(then);
+/**
+ * Calls `listener` when the status of the server changes.
+ * @param {(status: Status) => void} listener
+ */
+export const onStatus = (listener) => statusListeners.add(listener);
 
-/** Call `then()` when the server is back: it may have come back with other models. */
-export const onReturn = (then) => returned.add(then);
+/**
+ * Calls `listener` when the server is back; it may serve other models now.
+ * @param {() => void} listener
+ */
+export const onReconnect = (listener) => reconnectListeners.add(listener);
 
-/** Who asks the reader for a key: an async function, told whether one was refused, that gives the key or null. */
-export function keyFrom(asker) {
-  let asking = null; // several questions may need the key at once; the reader is asked once
-  askForKey = (refused) => {
-    asking ??= asker(refused).finally(() => (asking = null));
-    return asking;
+/**
+ * Sets the function that asks the user for an API key. Concurrent requests share one prompt.
+ * @param {(rejected: boolean) => Promise<string | null>} prompt `rejected`: the previous key was not accepted
+ */
+export function setKeyPrompt(prompt) {
+  let pending = null;
+  promptForKey = (rejected) => {
+    pending ??= prompt(rejected).finally(() => (pending = null));
+    return pending;
   };
 }
 
-/** The JSON answer to a question. Throws a Refusal, or an AbortError when `signal` says so. */
-export async function ask(path, question = {}) {
-  asking += 1;
+/**
+ * The JSON response. Throws a ServiceError, or an AbortError if `signal` is aborted.
+ * @param {string} path
+ * @param {RequestOptions} [options] with a body it is a POST
+ * @returns {Promise<any>}
+ */
+export async function request(path, options = {}) {
+  nRequests += 1;
   try {
-    return await askUntilAnswered(path, question);
+    return await sendUntilAnswered(path, options);
   } finally {
-    asking -= 1;
-    givenUp ||= Boolean(question.signal?.aborted);
-    if (givenUp && !asking) setTimeout(forgetTroubles, GIVEN_UP);
+    nRequests -= 1;
+    anyAborted ||= Boolean(options.signal?.aborted);
+    if (anyAborted && !nRequests) setTimeout(forgetProblems, FORGET_AFTER);
   }
 }
 
-/** What nobody waits for any more is nobody's trouble. */
-function forgetTroubles() {
-  if (asking || server === "gone") return;
-  givenUp = false;
-  troubles.clear();
-  tell("there");
+/** Once no request waits for an answer any more, its problem is not shown any more. */
+function forgetProblems() {
+  if (nRequests || status === "offline") return;
+  anyAborted = false;
+  problems.clear();
+  setStatus("ok");
 }
 
-async function askUntilAnswered(path, { body, signal }) {
+/**
+ * @param {string} path
+ * @param {RequestOptions} options
+ */
+async function sendUntilAnswered(path, { body, signal }) {
   let wait = FIRST_WAIT;
-  let lasting = null;
+  let longWait = null;
   for (;;) {
-    const used = kept("key", "sessionStorage");
-    const response = await reach(path, body, used, signal);
+    const key = loadSetting("key", "sessionStorage");
+    const response = await send(path, body, key, signal);
     if (response === null) {
-      await untilBack(signal);
-    } else if (response.status === 503 && (lasting = LASTING[(await refusal(response)).code])) {
-      const [why, pause] = lasting;
-      troubles.set(path, why);
-      tell(why);
-      await untilNews(pause, signal);
+      await untilReconnected(signal);
+    } else if (response.status === 503 && (longWait = LONG_WAITS[(await errorOf(response)).code])) {
+      const [problem, pause] = longWait;
+      problems.set(path, problem);
+      setStatus(problem);
+      await untilWoken(pause, signal);
     } else if (response.status === 503 || response.status === 429) {
-      const after = Number(response.headers.get("Retry-After")) * 1000;
-      if (wait > FIRST_WAIT) tell("busy");
-      await sleep(Math.max(wait, Math.min(after || 0, LONGEST_WAIT * 2)), signal);
+      const retryAfter = Number(response.headers.get("Retry-After")) * 1000;
+      if (wait > FIRST_WAIT) setStatus("busy");
+      await sleep(Math.max(wait, Math.min(retryAfter || 0, LONGEST_WAIT * 2)), signal);
       wait = Math.min(wait * 2, LONGEST_WAIT);
     } else if (response.status === 401) {
-      await newKey(used, await refusal(response), signal);
+      await askForKey(key, await errorOf(response), signal);
     } else {
-      troubles.delete(path);
-      if (response.ok && OF_A_MODEL.includes(path)) {
-        for (const [other, why] of troubles) why === "training" && troubles.delete(other);
+      problems.delete(path);
+      if (response.ok && MODEL_PATHS.includes(path)) {
+        for (const [other, problem] of problems) if (problem === "training") problems.delete(other);
       }
-      tell([...troubles.values()][0] ?? "there");
-      if (!response.ok) throw await refusal(response);
+      setStatus([...problems.values()][0] ?? "ok");
+      if (!response.ok) throw await errorOf(response);
       return response.json();
     }
   }
 }
 
-/** Look now and then whether the server is still there, as long as somebody looks at the page. */
-export function watch() {
-  setInterval(() => document.visibilityState === "visible" && server !== "gone" && reach("livez"), HEARTBEAT);
-  for (const event of ["online", "focus"]) window.addEventListener(event, tellNews);
+/** Checks every few seconds whether the server is still there, as long as the page is visible. */
+export function startHeartbeat() {
+  setInterval(() => document.visibilityState === "visible" && status !== "offline" && send("livez"), HEARTBEAT);
+  for (const event of ["online", "focus"]) window.addEventListener(event, wakeAll);
 }
 
-/** The response, or null when there is no server. */
-async function reach(path, body, key, signal) {
+/**
+ * One request; null if the server cannot be reached.
+ * @param {string} path
+ * @param {any} [body]
+ * @param {string | null} [key]
+ * @param {AbortSignal} [signal]
+ */
+async function send(path, body, key, signal) {
+  /** @type {Record<string, string>} */
   const headers = { Accept: "application/json" };
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const asked = { method: body === undefined ? "GET" : "POST", headers, signal, cache: "no-store" };
-  if (body !== undefined) asked.body = JSON.stringify(body);
+  /** @type {RequestInit} */
+  const init = { method: body === undefined ? "GET" : "POST", headers, signal, cache: "no-store" };
+  if (body !== undefined) init.body = JSON.stringify(body);
   try {
-    const response = await fetch(path, asked);
-    if (server === "gone") {
-      troubles.clear(); // it was started again
-      for (const then of returned) then();
-      tell("there");
+    const response = await fetch(path, init);
+    if (status === "offline") {
+      problems.clear(); // the server was restarted
+      for (const listener of reconnectListeners) listener();
+      setStatus("ok");
     }
     return response;
   } catch (error) {
     if (signal?.aborted) throw error;
-    tell("gone");
+    setStatus("offline");
     return null;
   }
 }
 
-function tell(now) {
-  if (now === server) return;
-  server = now;
-  for (const then of listeners) then(now);
-  tellNews();
-  if (now === "gone") untilBack();
+/** @param {Status} now */
+function setStatus(now) {
+  if (now === status) return;
+  status = now;
+  for (const listener of statusListeners) listener(now);
+  wakeAll();
+  if (now === "offline") untilReconnected();
 }
 
-/** One loop for all who wait. */
-function untilBack(signal) {
-  back ??= (async () => {
-    for (let wait = FIRST_WAIT; server === "gone"; wait = Math.min(wait * 1.5, LONGEST_WAIT)) {
-      await untilNews(wait);
-      await reach("livez");
+/**
+ * All requests share one loop that polls the server.
+ * @param {AbortSignal} [signal]
+ */
+function untilReconnected(signal) {
+  reconnected ??= (async () => {
+    for (let wait = FIRST_WAIT; status === "offline"; wait = Math.min(wait * 1.5, LONGEST_WAIT)) {
+      await untilWoken(wait);
+      await send("livez");
     }
-    back = null;
+    reconnected = null;
   })();
-  return Promise.race([back, gaveUp(signal)]);
+  return Promise.race([reconnected, aborted(signal)]);
 }
 
-/** Until something has changed, or the reader is back, or time is up. */
-async function untilNews(milliseconds, signal) {
-  let told = null;
-  const news = new Promise((done) => waiting.add(told = done));
-  await Promise.race([sleep(milliseconds, signal), news]).finally(() => waiting.delete(told));
+/**
+ * Waits until the status changes, the user comes back to the page, or time is up.
+ * @param {number} milliseconds
+ * @param {AbortSignal} [signal]
+ */
+async function untilWoken(milliseconds, signal) {
+  let wake = null;
+  const woken = new Promise((resolve) => wakeCalls.add(wake = () => resolve(null)));
+  await Promise.race([sleep(milliseconds, signal), woken]).finally(() => wakeCalls.delete(wake));
 }
 
-function tellNews() {
-  for (const done of waiting) done();
+function wakeAll() {
+  for (const wake of wakeCalls) wake();
 }
 
-async function newKey(used, error, signal) {
-  if (kept("key", "sessionStorage") !== used) return; // somebody else has asked in the meantime
-  const key = await Promise.race([askForKey(Boolean(used)), gaveUp(signal)]);
+/**
+ * Asks for a key and stores it, unless another request has done so in the meantime. Throws `error` if none is given.
+ * @param {string | null} rejectedKey
+ * @param {ServiceError} error
+ * @param {AbortSignal} [signal]
+ */
+async function askForKey(rejectedKey, error, signal) {
+  if (loadSetting("key", "sessionStorage") !== rejectedKey) return;
+  const key = await Promise.race([promptForKey(Boolean(rejectedKey)), aborted(signal)]);
   if (!key) throw error;
-  keep("key", key, "sessionStorage");
+  saveSetting("key", key, "sessionStorage");
 }
 
-async function refusal(response) {
-  let told = null;
+/** @param {Response} response */
+async function errorOf(response) {
+  let error = null;
   try {
-    told = (await response.json()).error;
+    error = (await response.json()).error;
   } catch {
-    // Not an answer of ours; the status has to do.
+    // Not a response of the service (a proxy's, perhaps); the HTTP status is all there is.
   }
-  const { code = `http_${response.status}`, message = response.statusText || String(response.status) } = Object(told);
-  return new Refusal(response.status, code, message);
+  const { code = `http_${response.status}`, message = response.statusText || String(response.status) } = Object(error);
+  return new ServiceError(response.status, code, message);
 }
 
+/**
+ * @param {number} milliseconds
+ * @param {AbortSignal} [signal]
+ */
 function sleep(milliseconds, signal) {
-  return Promise.race([new Promise((done) => setTimeout(done, milliseconds)), gaveUp(signal)]);
+  return Promise.race([new Promise((resolve) => setTimeout(resolve, milliseconds)), aborted(signal)]);
 }
 
-function gaveUp(signal) {
-  return new Promise((_, fail) => {
-    if (signal?.aborted) fail(signal.reason);
-    signal?.addEventListener("abort", () => fail(signal.reason), { once: true });
+/**
+ * Rejects when the signal is aborted, and never resolves.
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+function aborted(signal) {
+  return new Promise((_, reject) => {
+    if (signal?.aborted) reject(signal.reason);
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
 }

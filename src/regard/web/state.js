@@ -1,50 +1,98 @@
-// What the page is about at this moment. Whoever shows a part of it listens for that part.
+// The state of the page. Each part of the page listens for the keys that it shows.
 
 export const VIEWS = ["translate", "look", "try", "training"];
-export const UNTOUCHED = Object.freeze({ off: [], scale: true, mask: true, positions: "normal" });
 
+/**
+ * What "Try it" changes in the model; off holds head keys such as "encoder.0.3".
+ * @typedef {{ off: string[], scale: boolean, mask: boolean, positions: string }} Changes
+ */
+/** @type {Changes} */
+export const UNCHANGED = Object.freeze({ off: [], scale: true, mask: true, positions: "normal" });
+
+/**
+ * A row of /v1/models.
+ * @typedef {object} Model
+ * @property {string} name
+ * @property {string | null} source
+ * @property {string[]} targets
+ * @property {string} engine
+ * @property {boolean} training whether its run is known
+ * @property {boolean} ready
+ * @property {number} [n_heads]
+ * @property {number} [n_encoder_layers]
+ * @property {number} [n_decoder_layers]
+ */
+
+/**
+ * @typedef {object} State
+ * @property {string} view
+ * @property {string} text
+ * @property {number} line index of the line that "Look inside" and "Try it" show
+ * @property {Model[]} models
+ * @property {string | null} model name of the model in use
+ * @property {string | null} source language code; null if the model does not state it
+ * @property {string | null} target
+ * @property {Record<string, any>} place step, attention, layer, head and level of "Look inside"
+ * @property {Changes} changes
+ * @property {string[]} shown the translation, line by line
+ * @property {{ lines: (string | null)[], model?: string, target?: string }} shownFor what `shown` translates; a line is
+ *   null while the translation shown is still that of an older text
+ * @property {Record<number, { rank: number, text: string }>} chosen line → the alternative that was selected
+ */
+/** @type {State} */
 export const state = {
   view: "translate",
   text: "",
-  line: 0, // which line of the text is looked into
-  models: [], // what the service offers
-  model: null, // the name of one of them
-  source: null, // language codes; null where the model does not say
+  line: 0,
+  models: [],
+  model: null,
+  source: null,
   target: null,
-  place: {}, // where in the walk: stop, attention, layer, head, level, row, column
-  changes: UNTOUCHED, // what "Try it" does to the model; off holds keys such as "encoder.0.3"
-  shown: [], // the translation, line by line
-  shownOf: { lines: [] }, // what it translates: { lines, model, target }; a line is null as long as the translation shown is an older one
-  chosen: {}, // line → { place, text } of the alternative that was taken over
-  language: "en",
+  place: {},
+  changes: UNCHANGED,
+  shown: [],
+  shownFor: { lines: [] },
+  chosen: {},
 };
 
+/** @typedef {{ changed: Set<string>, addHistory: boolean }} ChangeEvent */
+/** @type {{ keys: string[], listener: (event: ChangeEvent) => void }[]} */
 const listeners = [];
 
-/** Call `then` whenever one of these keys has changed. */
-export function onChange(keys, then) {
-  listeners.push({ keys, then });
+/**
+ * Calls `listener` whenever one of these keys has changed.
+ * @param {(keyof State)[]} keys
+ * @param {(event: ChangeEvent) => void} listener
+ */
+export function onChange(keys, listener) {
+  listeners.push({ keys, listener });
 }
 
-/** Change some keys, and tell those who listen; `step` makes it a step that the back button takes back. */
-export function change(values, { step = false } = {}) {
-  const changed = new Set(Object.keys(values).filter((key) => !same(state[key], values[key])));
+/**
+ * Changes some keys and notifies the listeners.
+ * @param {Partial<State>} values
+ * @param {{ addHistory?: boolean }} [options] addHistory: the back button undoes this change
+ */
+export function change(values, { addHistory = false } = {}) {
+  const changed = new Set(Object.keys(values).filter((key) => !isEqual(state[key], values[key])));
   if (!changed.size) return;
   Object.assign(state, values);
-  for (const { keys, then } of listeners) if (keys.some((key) => changed.has(key))) then({ changed, step });
+  for (const { keys, listener } of listeners) {
+    if (keys.some((key) => changed.has(key))) listener({ changed, addHistory });
+  }
 }
 
-const same = (one, other) => one === other || JSON.stringify(one) === JSON.stringify(other);
+const isEqual = (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b);
 
-/** The lines of the text, as the service counts them: only a line feed ends one. */
+/** The lines of the text, as the service counts them: only a line feed ends a line. */
 export const lines = () => state.text.split("\n");
 
-/** The line that is looked into: the chosen one, or the first that is not blank. */
-export function lookedAt() {
+/** The line that is looked into: the selected one, or the first that is not blank (index −1 if there is none). */
+export function selectedLine() {
   const all = lines();
-  const number = all[state.line]?.trim() ? state.line : all.findIndex((line) => line.trim());
-  return { number, text: number < 0 ? "" : all[number].trim() };
+  const index = all[state.line]?.trim() ? state.line : all.findIndex((line) => line.trim());
+  return { index, text: index < 0 ? "" : all[index].trim() };
 }
 
-/** The record of the model that is in use, or null as long as the service has not said. */
-export const model = () => state.models.find((one) => one.name === state.model) ?? null;
+/** The model in use, or null before the service has answered. */
+export const currentModel = () => state.models.find(({ name }) => name === state.model) ?? null;

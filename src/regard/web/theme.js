@@ -1,9 +1,9 @@
 // Not a module, so that it runs before the first paint: a dark page must not flash white.
 (function () {
   try {
-    const kept = localStorage.getItem("regard.theme");
-    if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
+    const theme = localStorage.getItem("regard.theme");
+    if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
   } catch {
-    // A browser that keeps nothing gets the system's theme.
+    // Storage is forbidden: the system's theme is used.
   }
 })();

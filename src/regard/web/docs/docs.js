@@ -1,100 +1,103 @@
-// The API's description, drawn from openapi.json; nothing comes from anywhere else.
+// Draws the API documentation from openapi.json.
 
 const routes = document.getElementById("routes");
 
 try {
   const response = await fetch("/openapi.json");
   if (!response.ok) throw new Error(`openapi.json: ${response.status}`);
-  draw(await response.json());
+  showApi(await response.json());
 } catch (error) {
   routes.textContent = error.message;
 }
 
-function draw(api) {
+function showApi(api) {
   document.getElementById("summary").textContent = `${api.info.summary} Version ${api.info.version}.`;
   const groups = new Map();
   for (const [path, methods] of Object.entries(api.paths)) {
     for (const [method, route] of Object.entries(methods)) {
-      const name = route.tags?.[0] ?? "other";
-      if (!groups.has(name)) groups.set(name, []);
-      groups.get(name).push(drawn(api, path, method, route));
+      const tag = route.tags?.[0] ?? "other";
+      if (!groups.has(tag)) groups.set(tag, []);
+      groups.get(tag).push(routeElement(api, path, method, route));
     }
   }
-  routes.replaceChildren(...[...groups].flatMap(([name, all]) => [make("h2", name), ...all]));
+  routes.replaceChildren(...[...groups].flatMap(([tag, elements]) => [make("h2", tag), ...elements]));
 }
 
-function drawn(api, path, method, route) {
-  const box = make("details");
-  const line = make("summary", make("b", `${method.toUpperCase()} ${path}`), make("span", route.summary ?? ""));
-  box.append(line);
-  if (route.description) box.append(make("p", route.description));
-  const asked = route.parameters ?? [];
-  if (asked.length) {
-    box.append(make("h3", "Query"), table(asked.map((one) => [one.name, one.schema, one.description, one.required])));
+function routeElement(api, path, method, route) {
+  const element = make("details");
+  element.append(make("summary", make("b", `${method.toUpperCase()} ${path}`), make("span", route.summary ?? "")));
+  if (route.description) element.append(make("p", route.description));
+  const parameters = route.parameters ?? [];
+  if (parameters.length) {
+    const rows = parameters.map(({ name, schema, description, required }) => [name, schema, description, required]);
+    element.append(make("h3", "Query"), table(rows));
   }
   for (const [type, content] of Object.entries(route.requestBody?.content ?? {})) {
-    box.append(make("h3", `Body, ${type}`), properties(api, content.schema));
-    if (type === "application/json" && !route.parameters?.some((one) => one.required)) {
-      box.append(make("pre", curl(api, path, content)));
+    element.append(make("h3", `Body, ${type}`), propertyTable(api, content.schema));
+    if (type === "application/json" && !parameters.some(({ required }) => required)) {
+      element.append(make("pre", curlExample(api, path, content)));
     }
   }
-  box.append(make("h3", "Answers"));
-  const answers = Object.entries(route.responses ?? {}).map(([status, one]) =>
-    make("tr", make("th", status), make("td", one.description ?? ""))
+  const responses = Object.entries(route.responses ?? {}).map(([status, { description }]) =>
+    make("tr", make("th", status), make("td", description ?? ""))
   );
-  box.append(make("table", ...answers));
-  const good = route.responses?.["200"]?.content?.["application/json"]?.schema;
-  if (good) box.append(properties(api, good));
-  return box;
+  element.append(make("h3", "Responses"), make("table", ...responses));
+  const success = route.responses?.["200"]?.content?.["application/json"]?.schema;
+  if (success) element.append(propertyTable(api, success));
+  return element;
 }
 
-function properties(api, schema) {
-  const whole = resolved(api, schema ?? {});
-  const required = new Set(whole.required ?? []);
-  const rows = Object.entries(whole.properties ?? {}).map((
-    [name, one],
-  ) => [name, one, one.description, required.has(name)]);
-  return rows.length ? table(rows, api) : make("p", kind(whole));
+function propertyTable(api, schema) {
+  const object = resolve(api, schema ?? {});
+  const required = new Set(object.required ?? []);
+  const rows = Object.entries(object.properties ?? {}).map(([name, property]) => [
+    name,
+    property,
+    property.description,
+    required.has(name),
+  ]);
+  return rows.length ? table(rows) : make("p", typeName(object));
 }
 
 function table(rows) {
   return make(
     "table",
-    ...rows.map(([name, schema, words, required]) =>
+    ...rows.map(([name, schema, description, required]) =>
       make(
         "tr",
         make("th", make("code", name)),
-        make("td", kind(schema ?? {}) + (required ? ", needed" : "")),
-        make("td", words ?? ""),
+        make("td", typeName(schema ?? {}) + (required ? ", required" : "")),
+        make("td", description ?? ""),
       )
     ),
   );
 }
 
-function resolved(api, schema) {
+/** Follows a $ref. */
+function resolve(api, schema) {
   if (!schema.$ref) return schema;
-  return schema.$ref.split("/").slice(1).reduce((at, name) => at[name], api);
+  return schema.$ref.split("/").slice(1).reduce((object, name) => object[name], api);
 }
 
-function kind(schema) {
+function typeName(schema) {
   if (schema.$ref) return schema.$ref.split("/").at(-1);
-  if (schema.anyOf) return schema.anyOf.map(kind).join(" or ");
-  if (schema.enum) return schema.enum.map((one) => JSON.stringify(one)).join(" or ");
-  const name = schema.type === "array" ? `list of ${kind(schema.items ?? {})}` : schema.type ?? "any";
+  if (schema.anyOf) return schema.anyOf.map(typeName).join(" or ");
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" or ");
+  const name = schema.type === "array" ? `list of ${typeName(schema.items ?? {})}` : schema.type ?? "any";
   return "default" in schema && schema.default !== null ? `${name} = ${JSON.stringify(schema.default)}` : name;
 }
 
-function curl(api, path, content) {
-  const given = resolved(api, content.schema ?? {}).properties ?? {};
-  const example = content.example ??
-    Object.fromEntries(
-      Object.entries(given).filter(([, one]) => one.examples).map(([name, one]) => [name, one.examples[0]]),
-    );
-  return `curl ${location.origin}${path} -H 'Content-Type: application/json' \\\n  -d '${
-    JSON.stringify(example).replaceAll("'", "'\\''")
-  }'`;
+function curlExample(api, path, content) {
+  const properties = Object.entries(resolve(api, content.schema ?? {}).properties ?? {});
+  const examples = properties.filter(([, { examples }]) => examples).map(([name, { examples }]) => [name, examples[0]]);
+  const body = JSON.stringify(content.example ?? Object.fromEntries(examples)).replaceAll("'", "'\\''");
+  return `curl ${location.origin}${path} -H 'Content-Type: application/json' \\\n  -d '${body}'`;
 }
 
+/**
+ * @param {string} name
+ * @param {...(string | Node)} children
+ */
 function make(name, ...children) {
   const element = document.createElement(name);
   element.append(...children);

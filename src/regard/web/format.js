@@ -1,0 +1,88 @@
+// Numbers, durations and language names as text.
+
+import { language, t } from "./texts/texts.js";
+
+/**
+ * A number with a fixed number of digits, as the page's language writes it, with a real minus sign.
+ * @param {number | null | undefined} value
+ * @param {number} [digits]
+ */
+export function decimal(value, digits = 2) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  return value.toLocaleString(language(), { minimumFractionDigits: digits, maximumFractionDigits: digits })
+    .replace("-", "−");
+}
+
+/**
+ * A probability as a percentage that is never rounded to 0% or 100%.
+ * @param {number} probability
+ */
+export function percent(probability) {
+  if (probability > 0.995 && probability < 1) return ">99%";
+  if (probability < 0.01 && probability > 0) return "<1%";
+  return `${Math.round(probability * 100)}%`;
+}
+
+/**
+ * 95 seconds → "1 min 35 s".
+ * @param {number} seconds
+ */
+export function duration(seconds) {
+  const whole = Math.round(seconds);
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60];
+  if (hours) return `${t("hours", hours)} ${t("minutes", minutes)}`;
+  return minutes ? `${t("minutes", minutes)} ${t("seconds", rest)}` : t("seconds", rest);
+}
+
+/**
+ * The name of a language in the page's own language.
+ * @param {string} code
+ */
+export function languageName(code) {
+  try {
+    return new Intl.DisplayNames([language()], { type: "language" }).of(code) ?? code;
+  } catch {
+    return code;
+  }
+}
+
+/**
+ * A number inside a figure: 1234.5 → "1,235", 3.14159 → "3.14", 0.0042 → "0.0042", with a real minus sign.
+ * @param {number} x
+ * @param {number} [digits]
+ */
+export function formatNumber(x, digits = 2) {
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
+  const size = Math.abs(x);
+  let text;
+  if (size >= 1000) text = Math.round(size).toLocaleString("en");
+  else if (size !== 0 && size < 0.5 * 10 ** -digits) text = size < 1e-4 ? powerOfTen(size) : size.toPrecision(1);
+  else text = size.toFixed(size >= 100 ? 1 : digits);
+  return (x < 0 && size !== 0 ? "−" : "") + text;
+}
+
+/**
+ * 0.00002 → "2·10⁻⁵"
+ * @param {number} size
+ */
+function powerOfTen(size) {
+  const [mantissa, exponent] = size.toExponential(0).split("e-");
+  return `${mantissa}·10⁻${[...exponent].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("")}`;
+}
+
+/**
+ * A weight or a probability: two decimals, three if it is small.
+ * @param {number} x
+ */
+export function formatWeight(x) {
+  if (x > 0 && x < 0.0005) return "<0.001";
+  return x < 0.0995 && x > 0 ? x.toFixed(3) : x.toFixed(2);
+}
+
+/**
+ * A whole number with thousands separators.
+ * @param {number} n
+ */
+export function formatCount(n) {
+  return Math.round(n).toLocaleString("en");
+}

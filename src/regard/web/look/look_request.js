@@ -1,0 +1,51 @@
+// Requests for what the model computes for a line. Answers are cached: changing the view or the head needs no request.
+
+import { onReconnect, request } from "../service.js";
+import { selectedLine, state, UNCHANGED } from "../state.js";
+import { parseHeadKey } from "./head_key.js";
+
+/** @import { Changes } from "../state.js" */
+
+const MAX_CACHED = 6; // a look has every number of a sentence: some megabytes
+const cache = new Map();
+
+onReconnect(() => cache.clear());
+
+/**
+ * The body of a request for the selected line; null if there is no line or no model.
+ * @param {Changes} [changes]
+ */
+export function lookRequest(changes = UNCHANGED) {
+  const { index, text } = selectedLine();
+  if (!text || !state.model) return null;
+  return {
+    text,
+    model: state.model,
+    target: state.target,
+    translation: state.chosen[index]?.text ?? null,
+    arrays: "base64",
+    interventions: {
+      heads_off: changes.off.map(parseHeadKey),
+      scale: changes.scale,
+      mask: changes.mask,
+      positions: changes.positions,
+    },
+  };
+}
+
+/**
+ * The look for a request, from the cache if possible.
+ * @param {NonNullable<ReturnType<typeof lookRequest>>} body
+ * @param {AbortSignal} signal
+ */
+export async function fetchLook(body, signal) {
+  const key = JSON.stringify(body);
+  if (!cache.has(key)) {
+    cache.set(key, await request("v1/look", { body, signal }));
+    if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
+  }
+  return cache.get(key);
+}
+
+/** @param {Changes} changes */
+export const isChanged = (changes) => JSON.stringify(changes) !== JSON.stringify(UNCHANGED);

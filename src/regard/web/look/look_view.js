@@ -1,0 +1,108 @@
+// The view "Look inside". Its modules are loaded when it is first opened.
+
+import { isolated, make } from "../dom.js";
+import { linePicker } from "../line_picker.js";
+import { onReconnect } from "../service.js";
+import { change, currentModel, onChange, selectedLine, state } from "../state.js";
+import { onLanguage, t } from "../texts/texts.js";
+import { loadModule } from "./load.js";
+import { fetchLook, lookRequest } from "./look_request.js";
+
+// In milliseconds.
+const TYPING_PAUSE = 250;
+const SHOW_WAITING_AFTER = 200;
+
+export class LookView {
+  #note = make("p", { class: "note", role: "status" });
+  #box = make("div", { class: "look-box" });
+  #panel = null;
+  #look = null;
+  #request = null; // the body of the request that #look answers
+  #timer = 0;
+  #controller = null;
+
+  /** @param {HTMLElement} element */
+  constructor(element) {
+    element.append(linePicker(), this.#note, this.#box);
+    onChange(
+      ["view", "text", "line", "model", "target", "chosen"],
+      ({ changed }) => this.#schedule(changed.has("text") ? TYPING_PAUSE : 0),
+    );
+    onChange(["place"], () => this.#followAddress());
+    onChange(["shown", "shownFor"], () => this.#compare());
+    onReconnect(() => this.#schedule(0));
+    onLanguage(() => this.#schedule(0));
+    this.#schedule(0);
+  }
+
+  #schedule(/** @type {number} */ delay) {
+    clearTimeout(this.#timer);
+    this.#controller?.abort();
+    if (state.view !== "look") return;
+    const body = lookRequest();
+    if (!body) return this.#showNote(t("look.blank"), true);
+    this.#timer = setTimeout(() => this.#load(body), delay);
+  }
+
+  async #load(body) {
+    const controller = (this.#controller = new AbortController());
+    const waiting = setTimeout(() => this.#showNote(t("look.waiting")), SHOW_WAITING_AFTER);
+    try {
+      const look = await fetchLook(body, controller.signal);
+      const { LookPanel } = await loadModule("look_panel.js");
+      if (controller.signal.aborted) return;
+      this.#showNote("");
+      this.#show(LookPanel, look, body);
+      this.#compare();
+    } catch (error) {
+      if (controller.signal.aborted) return;
+      this.#showNote(`${t("look.failed")} ${t("refused", error.code, error.message)}`, true);
+    } finally {
+      clearTimeout(waiting);
+    }
+  }
+
+  #show(LookPanel, look, body) {
+    if (this.#panel && this.#look !== look) this.#panel.setLook(look);
+    if (!this.#panel) {
+      const onPlace = (place) => this.#updateAddress(place, place.step !== state.place.step);
+      this.#panel = new LookPanel(this.#box, { look, place: state.place, onPlace });
+      this.#updateAddress(this.#panel.place, false);
+    }
+    this.#look = look;
+    this.#request = body;
+  }
+
+  /** Says so if the translation above differs from the one shown here, for example because of rounded weights. */
+  #compare() {
+    if (this.#box.hidden || !this.#request || JSON.stringify(lookRequest()) !== JSON.stringify(this.#request)) return;
+    const { text } = this.#look.target;
+    const rounded = currentModel()?.engine === "ctranslate2";
+    const differs = this.#comparable() && state.shown[selectedLine().index] !== text;
+    this.#showNote(differs ? t(rounded ? "look.rounded" : "look.other", isolated(text)) : "");
+  }
+
+  /** Whether the translation above is the model's own, of the same text by the same model. */
+  #comparable() {
+    const { text, model, target, translation } = this.#request;
+    const { shownFor } = state;
+    return translation === null && shownFor.model === model && shownFor.target === target &&
+      shownFor.lines[selectedLine().index]?.trim() === text;
+  }
+
+  #showNote(text, hidePanel = false) {
+    this.#note.textContent = text;
+    this.#box.hidden = hidePanel;
+  }
+
+  #updateAddress({ step, attention, layer, head, level }, addHistory) {
+    change({ place: { step, attention, layer, head, level } }, { addHistory });
+  }
+
+  /** After back, forward or a link. */
+  #followAddress() {
+    if (!this.#panel) return;
+    const wanted = { step: 1, ...state.place };
+    if (Object.entries(wanted).some(([name, value]) => this.#panel.place[name] !== value)) this.#panel.go(wanted);
+  }
+}

@@ -1,0 +1,148 @@
+// Where the reader is: a step of the walk, and what is shown there.
+
+import { moveLevel } from "../words.js";
+import { ATTENTION_KINDS, stackOf } from "./look_data.js";
+
+/** @import { LookData } from "./look_data.js" */
+
+/**
+ * @typedef {object} Place
+ * @property {number} step 1 … 15, the step of the walk; "stop" in addresses
+ * @property {string} attention encoder, decoder or cross
+ * @property {number} layer
+ * @property {number} head
+ * @property {"words" | "pieces"} level
+ * @property {number} row index of the query, at this level
+ * @property {number} column index of the key, at this level
+ * @property {"attention" | "feed_forward"} part the sub-layer, at the step about residual connections
+ * @property {number} outputStep the step of the search, at the step about the vocabulary
+ */
+
+export const STEPS = [
+  "pieces",
+  "embedding",
+  "position",
+  "qkv",
+  "scores",
+  "softmax",
+  "values",
+  "heads",
+  "residual",
+  "feed_forward",
+  "layers",
+  "masked",
+  "cross",
+  "vocabulary",
+  "beam",
+];
+
+/**
+ * The number (1 … 15) of a step given by number, numeral or name.
+ * @param {any} step
+ */
+export function stepNumber(step) {
+  const number = STEPS.indexOf(step) + 1 || Math.round(Number(step)) || 1;
+  return Math.min(Math.max(number, 1), STEPS.length);
+}
+
+/** The name of the step at a place. */
+export const stepName = (/** @type {{ step: number }} */ { step }) => STEPS[step - 1];
+
+/**
+ * @param {any} value
+ * @param {number} n
+ * @param {number} fallback if the value is missing or not a number
+ */
+function clamped(value, n, fallback) {
+  if (value === null || value === undefined || value === "" || Number.isNaN(Number(value))) return fallback;
+  return Math.min(Math.max(Math.round(Number(value)), 0), n - 1);
+}
+
+/** The word that opens first: "it" if there is one, else the middle of the sentence. */
+function defaultRow(/** @type {{ text: string }[]} */ units) {
+  const it = units.findIndex((unit) => /^▁?(it|es|sie|er)$/i.test(unit.text));
+  return it >= 0 ? it : Math.floor((units.length - 1) / 2);
+}
+
+/**
+ * A complete, valid place; rows and columns count at the place's own level.
+ * @param {Record<string, any>} partial
+ * @param {LookData} data
+ * @returns {Place}
+ */
+export function resolvePlace(partial, data) {
+  const step = stepNumber(partial.step);
+  let attention = ATTENTION_KINDS.includes(partial.attention) ? partial.attention : "encoder";
+  if (STEPS[step - 1] === "masked") attention = "decoder";
+  if (STEPS[step - 1] === "cross") attention = "cross";
+  const level = partial.level === "pieces" ? "pieces" : "words";
+  const rows = data.rows(attention, level);
+  const columns = data.columns(attention, level);
+  const nLayers = data.nLayers(attention);
+  const layer = clamped(partial.layer, nLayers, attention === "encoder" ? 0 : nLayers - 1);
+  const head = clamped(partial.head, data.model.n_heads, 0);
+  const row = clamped(partial.row, rows.length, defaultRow(rows));
+  return {
+    step,
+    attention,
+    layer,
+    head,
+    level,
+    row,
+    column: clamped(partial.column, columns.length, strongestColumn(data, { attention, layer, head }, level, row)),
+    part: partial.part === "feed_forward" ? "feed_forward" : "attention",
+    outputStep: clamped(partial.outputStep, data.look.steps.length, 0),
+  };
+}
+
+function strongestColumn(data, head, level, row) {
+  const weights = data.weights(head, level);
+  const n = data.columns(head.attention, level).length;
+  let best = 0;
+  for (let i = 1; i < n; i += 1) if (weights[row * n + i] > weights[row * n + best]) best = i;
+  return best;
+}
+
+/**
+ * The place after a change. Changing the level keeps the word; changing to another sentence resets it.
+ * @param {Place} place
+ * @param {Record<string, any>} change
+ * @param {LookData} data
+ */
+export function movePlace(place, change, data) {
+  const next = { ...place, ...change };
+  next.step = stepNumber(next.step);
+  const required = { masked: "decoder", cross: "cross" }[stepName(next)];
+  if (required) next.attention = required;
+  if (!ATTENTION_KINDS.includes(next.attention)) next.attention = place.attention;
+  if (next.attention !== place.attention) {
+    if (!("row" in change)) next.row = rowInAttention(place, next, data);
+    if (!("column" in change)) next.column = null;
+    next.layer = Math.min(next.layer, data.nLayers(next.attention) - 1);
+  } else if (next.level !== place.level) {
+    if (!("row" in change)) next.row = moveLevel(data.querySide(place.attention), place.row, place.level, next.level);
+    if (!("column" in change)) {
+      next.column = moveLevel(data.keySide(place.attention), place.column, place.level, next.level);
+    }
+  } else if ("row" in change && !("column" in change)) next.column = null;
+  return resolvePlace(next, data);
+}
+
+/** The same row if both attentions have the decoder's positions as rows, else null for the default. */
+function rowInAttention(place, next, data) {
+  const same = stackOf(place.attention) === stackOf(next.attention) && place.level === next.level;
+  return same && place.row < data.rows(next.attention, next.level).length ? place.row : null;
+}
+
+/**
+ * The place one step further (1) or back (−1). The encoder comes first; back from the decoder's steps leads to it.
+ * @param {Place} place
+ * @param {number} direction
+ * @param {LookData} data
+ */
+export function walkPlace(place, direction, data) {
+  const step = place.step + direction;
+  if (step < 1 || step > STEPS.length) return place;
+  const toEncoder = direction < 0 && stepName(place) === "masked";
+  return movePlace(place, toEncoder ? { step, attention: "encoder" } : { step }, data);
+}

@@ -1,0 +1,72 @@
+// The sample translations of every validation, and the findings about the training data.
+
+import { make } from "../dom.js";
+import { decimal } from "../format.js";
+import { t } from "../texts/texts.js";
+import { changedWords, splitWords } from "../words.js";
+
+const MAX_SHOWN = 6; // translations per sentence; earlier ones are folded
+
+/**
+ * The section with the samples; empty if there are none.
+ * @param {{ source: string, reference: string, translations: { step: number, text: string }[] }[]} samples
+ */
+export function sampleSection(samples) {
+  if (!samples.length) return [];
+  const list = samples.map((sample) => make("div", { class: "sample" }, ...sampleRows(sample)));
+  const note = make("p", { class: "note" }, t("training.samples.how"));
+  return [make("section", {}, make("h2", {}, t("training.samples")), note, ...list)];
+}
+
+function sampleRows({ source, reference, translations }) {
+  const rows = translations.map(({ step, text }) => row(decimal(step, 0), ...withChanges(text, reference)));
+  const early = rows.slice(0, Math.max(0, rows.length - MAX_SHOWN));
+  const folded = early.length
+    ? [make("details", {}, make("summary", {}, t("training.more", early.length)), ...early)]
+    : [];
+  return [
+    row(t("training.source"), source),
+    ...folded,
+    ...rows.slice(-MAX_SHOWN),
+    row(t("training.reference"), reference),
+  ];
+}
+
+function row(label, ...text) {
+  return make(
+    "p",
+    { class: "row" },
+    make("span", { class: "label" }, label),
+    make("span", { dir: "auto", class: "text" }, ...text),
+  );
+}
+
+/** The translation with the words marked that differ from the reference. */
+function withChanges(/** @type {string} */ text, /** @type {string} */ reference) {
+  const words = splitWords(text).map((word) => word.text);
+  const [changed] = changedWords(words, splitWords(reference).map((word) => word.text));
+  return words.flatMap((word, i) => [make(changed[i] ? "mark" : "span", {}, word), " "]);
+}
+
+/**
+ * The section with the data doctor's findings; empty if no corpus was examined.
+ * @param {{ findings?: any[], corpora?: any[] }} run
+ */
+export function findingsSection({ findings = [], corpora = [] }) {
+  if (!findings.length && !corpora.length) return [];
+  const title = make("h2", {}, t("training.findings"));
+  if (!findings.length) return [make("section", {}, title, make("p", { class: "note" }, t("training.healthy")))];
+  return [make("section", {}, title, make("ul", { class: "findings" }, ...findings.map(findingItem)))];
+}
+
+function findingItem({ severity, message, advice, lines }) {
+  const kind = ["spoils", "warning"].includes(severity) ? severity : "note";
+  const text = make(
+    "div",
+    {},
+    make("p", {}, message),
+    advice ? make("p", { class: "note" }, advice) : null,
+    lines?.length ? make("p", { class: "note" }, t("finding.lines", lines.join(", "))) : null,
+  );
+  return make("li", { class: kind }, make("span", { class: "label" }, t(`severity.${kind}`)), text);
+}

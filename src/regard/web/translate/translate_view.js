@@ -1,0 +1,69 @@
+// The view "Translate": an explanation of the shading, the word pointed at, and an example sentence.
+
+import { byId, make } from "../dom.js";
+import { request } from "../service.js";
+import { change, currentModel, onChange, state } from "../state.js";
+import { onLanguage, t } from "../texts/texts.js";
+
+export class TranslateView {
+  #wordInfo = make("p", { class: "word-info" });
+  #example = make("p", { class: "example" });
+  #examples = new Map(); // model → a sentence of its validation text, or null
+
+  /** @param {HTMLElement} element */
+  constructor(element) {
+    const text = (key, name = null) => make("span", { class: name, "data-text": key }, t(key));
+    const scale = make("span", { class: "scale", "aria-hidden": "true" }, [0, 0.25, 0.5, 0.75, 1].map(sampleOfShading));
+    const legend = make(
+      "p",
+      { class: "legend" },
+      text("legend", "visually-hidden"),
+      text("legend.sure"),
+      scale,
+      text("legend.unsure"),
+    );
+    byId("source-tools").append(this.#wordInfo);
+    byId("target-tools").append(legend);
+    element.append(this.#example);
+    this.showWordInfo(null);
+    onLanguage(() => this.showWordInfo(null));
+    onLanguage(() => this.#showExample());
+    onChange(["text", "model", "view", "models"], () => this.#showExample());
+  }
+
+  /**
+   * Shows which words are aligned.
+   * @param {string | null} text null shows how to find out
+   */
+  showWordInfo(text) {
+    this.#wordInfo.textContent = text ?? t("word.hint");
+    this.#wordInfo.classList.toggle("is-hint", text === null);
+  }
+
+  /** If the text is empty, offers a sentence that this model was validated on. */
+  async #showExample() {
+    this.#example.hidden = Boolean(state.text) || !currentModel()?.training;
+    if (this.#example.hidden) return;
+    const name = state.model;
+    if (!this.#examples.has(name)) this.#examples.set(name, await firstSample(name));
+    const text = this.#examples.get(name);
+    if (name !== state.model) return;
+    this.#example.hidden = Boolean(state.text) || !text;
+    const button = make("button", { class: "textlink", dir: "auto", onclick: () => change({ text }) }, text ?? "");
+    this.#example.replaceChildren(t("example"), " ", button);
+  }
+}
+
+async function firstSample(/** @type {string} */ model) {
+  try {
+    return (await request(`v1/training?model=${encodeURIComponent(model)}`)).samples?.[0]?.source ?? null;
+  } catch {
+    return null; // the page works without an example
+  }
+}
+
+function sampleOfShading(/** @type {number} */ doubt) {
+  const sample = make("span", { class: "word" });
+  sample.style.setProperty("--doubt", String(doubt));
+  return sample;
+}

@@ -1,0 +1,106 @@
+// "Which heads matter?": the service switches off one head at a time over the validation text; the grid shows the effect.
+
+import { make } from "../dom.js";
+import { decimal } from "../format.js";
+import { headKey } from "../look/head_key.js";
+import { onReconnect, request } from "../service.js";
+import { onChange, state } from "../state.js";
+import { onLanguage, t } from "../texts/texts.js";
+
+// In milliseconds.
+const SHOW_WAITING_AFTER = 200;
+const RETRY_AFTER = 1_000;
+
+export class HeadImportance {
+  element = make("div", { class: "head-importance" });
+  #button = make("button", { class: "textlink", onclick: () => this.#toggle() });
+  #note = make("p", { class: "note", role: "status" });
+  #onImportance;
+  #result = null; // of the model in use: { heads, n_sentences }
+  #isShown = false;
+  #controller = null; // while a request is under way
+  #isWaiting = false;
+
+  /** @param {(importance: Map<string, number> | null) => void} onImportance head key → 0 … 1; null hides it */
+  constructor(onImportance) {
+    this.#onImportance = onImportance;
+    this.element.append(this.#button, this.#note);
+    onChange(["model"], () => this.#reset());
+    onReconnect(() => this.#controller || this.#reset()); // a request that is under way goes on
+    onLanguage(() => this.#show());
+    this.#show();
+  }
+
+  #reset() {
+    this.#controller?.abort();
+    this.#controller = null;
+    this.#isWaiting = false;
+    this.#result = null;
+    this.#isShown = false;
+    this.#show();
+    this.#onImportance(null);
+  }
+
+  async #toggle() {
+    if (this.#controller || !state.model) return;
+    if (!this.#result && !(await this.#load(state.model))) return;
+    this.#isShown = !this.#isShown;
+    this.#show();
+    this.#onImportance(this.#isShown && this.#result ? relativeImportance(this.#result.heads) : null);
+  }
+
+  async #load(/** @type {string} */ model) {
+    const controller = (this.#controller = new AbortController());
+    const waiting = setTimeout(() => controller.signal.aborted || this.#setWaiting(true), SHOW_WAITING_AFTER);
+    let error = null;
+    try {
+      this.#result = await requestHeads(model, controller.signal);
+    } catch (caught) {
+      error = caught;
+    }
+    clearTimeout(waiting);
+    if (controller.signal.aborted) return false;
+    this.#controller = null;
+    this.#setWaiting(false);
+    if (error) {
+      this.#note.textContent = error.status === 404 ? t("try.matter.none") : t("refused", error.code, error.message);
+    }
+    return !error;
+  }
+
+  #setWaiting(/** @type {boolean} */ waiting) {
+    this.#isWaiting = waiting;
+    this.#show();
+  }
+
+  #show() {
+    const shown = this.#isShown && this.#result;
+    this.#button.textContent = t(shown ? "try.matter.hide" : "try.matter");
+    this.#button.setAttribute("aria-pressed", String(Boolean(shown)));
+    this.#note.textContent = this.#isWaiting ? t("try.matter.waiting") : shown ? summaryOf(this.#result) : "";
+  }
+}
+
+/** Repeats the request on a timeout: for a large model the service needs longer, and goes on in the meantime. */
+async function requestHeads(/** @type {string} */ model, /** @type {AbortSignal} */ signal) {
+  for (;;) {
+    try {
+      return await request(`v1/heads?model=${encodeURIComponent(model)}`, { signal });
+    } catch (error) {
+      if (error.status !== 504) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_AFTER));
+      signal.throwIfAborted();
+    }
+  }
+}
+
+/** The rise of the loss without each head, relative to the largest; a head without which the loss falls has 0. */
+function relativeImportance(heads) {
+  const largest = Math.max(...heads.map(({ loss_rise }) => loss_rise), 1e-9);
+  return new Map(heads.map((head) => [headKey(head), Math.max(0, head.loss_rise) / largest]));
+}
+
+function summaryOf({ heads, n_sentences: n }) {
+  const worst = heads.reduce((a, b) => (b.loss_rise > a.loss_rise ? b : a));
+  return t("try.matter.summary", n, t("try.head", worst), decimal(-100 * worst.accuracy_drop, 1));
+}

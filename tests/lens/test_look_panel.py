@@ -1,0 +1,345 @@
+"""The panel of "Look inside" in a real browser: every step opens and shows the numbers of the look."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+sys.path.insert(0, str(Path(__file__).parent))
+from look_fixture import Shape, make_look, softmax
+from look_site import SHAPES, WALK, Site
+
+N_STEPS = 15
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.server.shutdown()
+    site.server.server_close()
+
+
+Opener = Callable[..., Page]
+
+
+@pytest.fixture
+def open_panel(browser: Browser, site: Site) -> Iterator[Opener]:
+    """Opens the panel on a look; the test fails if the page reports an error."""
+    complaints: list[str] = []
+    pages: list[Page] = []
+
+    def open_it(look: dict[str, Any], width: int = 1400, **options: Any) -> Page:
+        site.look = look
+        page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        pages.append(page)
+        page.goto(site.address)
+        page.locator("body[data-ready]").wait_for()
+        return page
+
+    yield open_it
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def look() -> dict[str, Any]:
+    return make_look()
+
+
+def numbers(array: dict[str, Any]) -> Any:
+    return np.frombuffer(b64decode(array["float32"]), "<f4").reshape(array["shape"]).astype(float)
+
+
+def attention_of(look: dict[str, Any], use: str, layer: int) -> dict[str, Any]:
+    return next(one for one in look["attentions"] if (one["attention"], one["layer"]) == (use, layer))
+
+
+def go(page: Page, **place: Any) -> None:
+    page.evaluate("place => panel.go(place)", place)
+
+
+def number(page: Page, name: str) -> float:
+    text = page.locator(f'[data-number="{name}"]').inner_text()
+    return float(text.replace("−", "-").replace(",", "").replace("<", ""))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_step_opens_for_every_model(open_panel: Opener, name: str) -> None:
+    page = open_panel(make_look(SHAPES[name]))
+    titles = set()
+    for language, width in (("en", 1400), ("ko", 360)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.locator("#panel[data-wide]" if width > 1000 else "#panel[data-narrow]").wait_for()
+        for number, found in enumerate(page.evaluate(WALK, language), start=1):
+            titles.add(found["title"])
+            assert found["questions"] >= 1, number
+            assert (found["here"], found["strange"], found["tooWide"]) == (1, [], 0), number
+    assert len(titles) == 2 * N_STEPS
+    assert page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize(("use", "layer", "head"), [("encoder", 0, 0), ("encoder", 1, 3), ("cross", 1, 2)])
+def test_cell_calculation_shows_the_numbers_of_the_look(
+    open_panel: Opener, look: dict[str, Any], use: str, layer: int, head: int
+) -> None:
+    page = open_panel(look)
+    found = attention_of(look, use, layer)
+    for row, column in ((0, 0), (3, 5), (8, 2)):
+        go(page, step="softmax", attention=use, layer=layer, head=head, level="pieces", row=row, column=column)
+        for name, shown in (("scores", "score"), ("scaled", "scaled"), ("weights", "weight")):
+            assert number(page, shown) == pytest.approx(numbers(found[name])[head, row, column], abs=0.006)
+        assert number(page, "score") == pytest.approx(
+            numbers(found["q"])[head, row] @ numbers(found["k"])[head, column], abs=0.01
+        )
+        assert number(page, "row-sum") == 1
+
+
+def test_word_weights_are_summed_over_keys_and_averaged_over_queries(open_panel: Opener) -> None:
+    look = make_look(Shape(longest=5))
+    page = open_panel(look)
+    words = look["source"]["words"]
+    row = next(i for i, word in enumerate(words) if word["text"] == "animal")
+    column = next(i for i, word in enumerate(words) if word["text"] == "because")
+    assert len(words[row]["pieces"]) == len(words[column]["pieces"]) == 2
+    go(page, step="softmax", attention="encoder", layer=0, head=1, level="words", row=row, column=column)
+    weights = numbers(attention_of(look, "encoder", 0)["weights"])[1]
+    expected = weights[np.ix_(words[row]["pieces"], words[column]["pieces"])].sum(1).mean()
+    shown = page.locator(".panel-map .readout").inner_text().split()[-1]
+    assert float(shown.replace("<", "")) == pytest.approx(expected, abs=0.006)
+
+
+def test_switch_shows_the_softmax_without_scaling(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="softmax", attention="encoder", layer=1, head=0, level="pieces", row=4, column=7)
+    page.get_by_role("switch").check()
+    expected = softmax(numbers(attention_of(look, "encoder", 1)["scores"])[0, 4])[7]
+    shown = page.locator(".panel-map .readout").inner_text().split()[-1]
+    assert float(shown.replace("<", "")) == pytest.approx(expected, abs=0.006)
+    go(page, step="scores")  # the switch keeps its state across steps
+    expect(page.get_by_role("switch")).to_be_checked()
+
+
+def test_switch_adds_scaling_for_a_model_without_it(open_panel: Opener) -> None:
+    plain = make_look(SHAPES["one word"])  # attention without the division
+    page = open_panel(plain)
+    place = {"step": "scores", "attention": "encoder", "layer": 0, "head": 0, "level": "pieces", "row": 0, "column": 1}
+    go(page, **place)
+    readout = page.locator(".panel-map .readout")
+    raw = float(readout.inner_text().split()[-1].replace("−", "-"))
+    page.get_by_role("switch").check()
+    divided = float(readout.inner_text().split()[-1].replace("−", "-"))
+    assert divided == pytest.approx(raw / plain["model"]["d_k"] ** 0.5, abs=0.02) and abs(raw) > 0.1
+
+
+def test_masked_scores_are_not_described_as_the_strongest(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="scores", attention="decoder", layer=0, head=0, level="pieces")
+    first = page.locator(".panel-map .heat-grid").get_attribute("aria-label").split(". ", 1)[1].split("; ")[0]  # type: ignore[union-attr]
+    row, column = first.rsplit(" ", 1)[0].split(" → ")
+    assert row == column  # the first symbol sees itself alone
+
+
+def test_switch_without_the_mask_shows_later_positions(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="masked", layer=0, head=2, level="pieces", row=2, column=9)
+    readout = page.locator(".panel-map .readout")
+    expect(readout).to_contain_text("hidden by the mask")
+    assert page.locator('[data-number="mask"]').inner_text() == "−∞"
+    page.get_by_role("switch").check()
+    expected = softmax(numbers(attention_of(look, "decoder", 0)["scaled"])[2, 2])[9]
+    assert float(readout.inner_text().split()[-1].replace("<", "")) == pytest.approx(expected, abs=0.006)
+
+
+def test_word_can_be_moved_to_another_position(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="position", attention="encoder", level="pieces", row=1)
+    page.locator('[data-slider="position"]').fill("20")
+    strips = page.locator(".panel-sum .vectors")
+    strips.focus()
+    page.keyboard.press("ArrowRight")  # the first number: sin(20)
+    page.keyboard.press("ArrowRight")  # the second: cos(20)
+    embedded = numbers(look["embedding"]["source"]["embedded"])[1, 1]
+    shown = strips.locator(".readout").inner_text()
+    assert float(shown.rsplit("=", 1)[1].replace("−", "-")) == pytest.approx(embedded + np.cos(20), abs=0.006)
+
+
+def test_arrow_keys_walk_from_the_first_step_to_the_last_and_back(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    seen = []
+    for _ in range(N_STEPS):
+        seen.append(page.evaluate("[panel.place.step, panel.place.attention]"))
+        page.keyboard.press("ArrowRight")
+    assert [stop for stop, _ in seen] == list(range(1, N_STEPS + 1))
+    assert [use for _, use in seen[10:13]] == ["encoder", "decoder", "cross"]
+    for _ in range(N_STEPS):
+        page.keyboard.press("ArrowLeft")
+    assert page.evaluate("[panel.place.step, panel.place.attention]") == [1, "encoder"]
+    assert page.evaluate("places.length") == 2 * (N_STEPS - 1)
+
+
+def test_arrow_keys_walk_unless_the_focused_element_uses_them(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    page.evaluate(
+        """() => { for (const [tag, role] of [["button", ""], ["textarea", ""], ["select", ""], ["button", "slider"]]) {
+        const one = document.createElement(tag);
+        if (role) one.setAttribute("role", role);
+        one.className = "around";
+        document.body.prepend(one); } }"""
+    )
+    slider, select, field, button = page.locator(".around").all()
+    for own in (slider, select, field):
+        own.focus()
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("panel.place.step") == 1
+    button.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("panel.place.step") == 2
+
+
+def test_softmax_table_is_captioned_with_the_query(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="softmax", attention="cross", layer=0, head=0, level="pieces", row=3, column=1)
+    asked = look["target"]["outputs"]["pieces"][3]["text"]
+    assert page.locator(".softmax-table caption").text_content() == f"The row of \u2068{asked}\u2069, step by step"
+
+
+def test_right_to_left_word_does_not_reverse_a_caption(open_panel: Opener) -> None:
+    page = open_panel(make_look(Shape(source="\u2069\u202eevil word")))
+    go(page, step="values", attention="encoder", layer=0, head=0, level="words", row=0)
+    expect(page.locator(".step-text")).to_contain_text("“\u2068\u202eevil\u2069”")
+
+
+@pytest.mark.parametrize(("name", "waves"), [("street", True), ("base", False)])
+def test_texts_mention_waves_only_for_sinusoidal_positions(open_panel: Opener, name: str, waves: bool) -> None:
+    page = open_panel(make_look(SHAPES[name]))
+    for language, word in (("en", "waves"), ("ko", "파동")):
+        page.evaluate("language => setLanguage(language)", language)
+        go(page, step="embedding")
+        assert (word in page.locator(".questions").inner_text()) == waves
+
+
+def test_arrow_keys_move_the_cell_inside_a_heat_map(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="softmax", row=2, column=2)
+    page.locator(".heat-grid").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    place = page.evaluate("panel.place")
+    assert (place["step"], place["row"], place["column"]) == (6, 3, 3)
+    box = page.locator(".heat-cells").bounding_box()
+    assert box
+    page.mouse.click(box["x"] + 3, box["y"] + 3)
+    assert page.evaluate("[panel.place.row, panel.place.column]") == [0, 0]
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_every_block_of_the_figure_opens_its_step(open_panel: Opener, look: dict[str, Any], width: int) -> None:
+    page = open_panel(look, width)
+    blocks = page.locator(".block:not(.block-layer, .block-norm)")  # they open the end of their sub-layer
+    passed_before = 0
+    for i in range(blocks.count()):
+        block = blocks.nth(i)
+        block.focus()
+        page.keyboard.press("Enter")
+        assert page.locator(".block[data-here]").count() == 1
+        passed = page.locator(".block:not(.block-layer, .block-norm)[data-passed]").count()
+        assert passed >= passed_before  # the blocks are in the order of the data flow
+        passed_before = passed
+    assert page.evaluate("panel.place.step") == N_STEPS
+    page.locator('[data-block="decoder.1.cross"]').click()
+    assert page.evaluate("[panel.place.step, panel.place.attention, panel.place.layer]") == [13, "cross", 1]
+
+
+def test_head_grid_takes_clicks_and_keys_and_marks_heads_that_are_off(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    page.evaluate(
+        """() => { window.picked = []; window.grid = new HeadGrid(document.getElementById("grid"),
+        { look, off: new Set(["encoder.0.3"]), importance: new Map([["cross.1.0", 0.5]]),
+          selected: null, onPick: (head) => picked.push(head) }); }"""
+    )
+    grid = page.locator("#grid")
+    assert grid.locator(".head-cell").count() == 3 * 2 * 4
+    expect(grid.locator('[data-head="encoder.0.3"]')).to_have_attribute(
+        "aria-label", "Encoder self-attention, layer 1, head 4, off"
+    )
+    grid.locator('[data-head="encoder.0.0"]').focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    grid.locator('[data-head="cross.1.0"]').click()
+    assert page.evaluate("picked") == [
+        {"attention": "encoder", "layer": 1, "head": 1},
+        {"attention": "cross", "layer": 1, "head": 0},
+    ]
+    page.evaluate("() => grid.update({ off: new Set() })")
+    assert grid.locator("[data-off]").count() == 0
+
+
+def test_panel_follows_a_change_of_language(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    page.evaluate("setLanguage('ko')")
+    expect(page.locator(".step-title")).to_have_text("문장을 조각으로 나눕니다")
+    expect(page.locator("#panel")).to_have_attribute("lang", "ko")
+
+
+def test_vocabulary_and_beam_show_the_search(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="vocabulary", outputStep=2)
+    step = look["steps"][2]
+    lines = page.locator(".vocabulary .bar-line")
+    assert lines.count() == 10
+    assert lines.first.locator(".word").inner_text() == step["top"][0]["text"]
+    assert float(lines.first.locator(".number").inner_text()) == pytest.approx(step["top"][0]["probability"], abs=0.006)
+    go(page, step="beam")
+    nodes = page.locator(".beam-node")
+    assert nodes.count() == len(look["beam"]["nodes"])
+    page.locator('[data-slider="step"]').fill("1")
+    assert page.locator(".beam-node:not([data-hidden])").count() == 1 + sum(
+        n["step"] == 1 for n in look["beam"]["nodes"]
+    )
+
+
+def test_finished_sentence_decodes_byte_pieces(open_panel: Opener, look: dict[str, Any]) -> None:
+    look = deepcopy(look)
+    by_id = {node["id"]: node for node in look["beam"]["nodes"]}
+    one = next(node for node in look["beam"]["nodes"] if node["finished"])
+    path = []
+    while one["parent"] is not None:
+        path.append(one)
+        one = by_id[one["parent"]]
+    for node, text in zip(reversed(path[1:]), ["▁", "<0xEA>", "<0xB0>", "<0x80>", "▁Tier"], strict=False):
+        node["text"] = text
+    page = open_panel(look)
+    go(page, step="beam")
+    assert any(text.startswith("가 Tier") for text in page.locator(".finished-table bdi").all_inner_texts())
+
+
+def test_new_sentence_keeps_the_step(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="heads", layer=1, head=2, row=12)
+    page.evaluate("look => panel.setLook(look)", make_look(Shape(source="It slept .", target="Es schlief .")))
+    place = page.evaluate("panel.place")
+    assert (place["step"], place["layer"], place["head"], place["row"]) == (8, 1, 2, 0)
+
+
+def test_figures_repaint_in_dark_mode(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="softmax")
+    pixels = "() => document.querySelector('.heat-cells').toDataURL()"
+    light = page.evaluate(pixels)
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    expect(page.locator(".look")).to_have_css("background-color", "rgb(19, 20, 24)")
+    assert page.evaluate(pixels) != light
