@@ -291,7 +291,7 @@ def test_head_grid_takes_clicks_and_keys_and_marks_heads_that_are_off(open_panel
 def test_panel_follows_a_change_of_language(open_panel: Opener, look: dict[str, Any]) -> None:
     page = open_panel(look)
     page.evaluate("setLanguage('ko')")
-    expect(page.locator(".step-title")).to_have_text("문장을 조각으로 나눕니다")
+    expect(page.locator(".step-title")).to_have_text("문장을 토큰으로 나눕니다")
     expect(page.locator("#panel")).to_have_attribute("lang", "ko")
 
 

@@ -53,7 +53,7 @@ def test_what_the_service_refuses_can_be_taken_back(visit: Visit, fake: Fake) ->
 
 
 @pytest.mark.parametrize(
-    ("engine", "said", "unsaid"), [("ctranslate2", "quantized weights", "differs"), ("torch", "differs", "quantized")]
+    ("engine", "said", "unsaid"), [("ctranslate2", "quantised weights", "differs"), ("torch", "differs", "quantised")]
 )
 def test_rounded_weights_are_named_only_where_they_can_be_the_cause(
     visit: Visit, fake: Fake, engine: str, said: str, unsaid: str
@@ -66,7 +66,7 @@ def test_rounded_weights_are_named_only_where_they_can_be_the_cause(
     expect(note).not_to_contain_text(unsaid)
     expect(note).to_contain_text("other")
     page.get_by_role("button", name="한국어").click()
-    expect(note).to_contain_text("이 문장의 번역은 “\u2068other\u2069”입니다")
+    expect(note).to_contain_text("번역은 “\u2068other\u2069”입니다")
     page.get_by_role("button", name="다른 번역").click()
     page.locator("#alternatives button").nth(1).click()  # the reader's own choice is no difference of the engines
     expect(note).to_have_text("")
@@ -152,7 +152,7 @@ def test_the_curves_of_one_model_never_stand_under_another(visit: Visit, fake: F
     page.locator("#pair-model").select_option("small")
     expect(page.locator("#view-training")).to_contain_text("without the run")
     page.get_by_role("button", name="한국어").click()
-    expect(page.locator("#view-training")).to_contain_text("학습 기록 없이")
+    expect(page.locator("#view-training")).to_contain_text("학습 디렉터리 없이")
     expect(page.locator(".run")).to_be_hidden()
     page.locator("#pair-model").select_option("large")
     expect(page.locator(".run")).to_be_visible()

@@ -64,7 +64,7 @@ def test_an_engine_that_has_failed_is_told_from_a_busy_server_and_asked_rarely(v
     page = visit(fake.url, "training", text="one", may_say="503")
     expect(page.locator("#notice")).to_contain_text("has to be restarted")
     page.get_by_role("button", name="한국어").click()
-    expect(page.locator("#notice")).to_contain_text("다시 시작해야")
+    expect(page.locator("#notice")).to_contain_text("다시 시작하면")
     page.get_by_role("button", name="English").click()
     page.wait_for_timeout(1_500)
     assert fake.n_asked("/v1/translate") <= 2

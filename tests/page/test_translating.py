@@ -71,7 +71,9 @@ def test_a_loop_and_a_refusal_are_said_in_words(visit: Visit, fake: Fake) -> Non
     expect(page.locator("#messages")).to_contain_text("repeats itself")
     fake.refusals["/v1/translate"] = (413, {"code": "too_long", "message": "a text of 9 characters; 8 at most"})
     page.locator("#sentence").fill("way too long")
-    expect(page.get_by_role("alert")).to_contain_text("too long. Break it into shorter ones. (a text of 9 characters")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "too long. Please split it into shorter lines. (a text of 9 characters"
+    )
     fake.refusals.clear()
     page.locator("#sentence").fill("short")
     expect(page.locator("#words")).to_have_text("trohs")

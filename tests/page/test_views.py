@@ -79,7 +79,7 @@ def test_pointing_at_the_sentence_marks_the_translation(
         box = words.nth(n).bounding_box()
         assert box is not None
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        expect(words.nth(n)).to_have_class("partner")
+        expect(words.nth(n)).to_have_class("aligned")
         found += page.locator(".words .aligned").count()
     assert found == len(expected.split())  # every word of the translation has one partner
 
@@ -207,6 +207,7 @@ def test_the_first_paint_is_quick_and_nothing_comes_from_outside(
 
 
 def test_style_sheets_load_in_the_same_order_as_in_a_saved_look() -> None:
-    listed = re.findall(r'"(\w+\.css)"', (WEB / "look" / "load.js").read_text())
+    (line,) = re.findall(r"^const STYLE_SHEETS = (.*);", (WEB / "look" / "load.js").read_text(), re.MULTILINE)
+    listed = re.findall(r'"(\w+\.css)"', line)
     assert listed == sorted(path.name for path in (WEB / "look").glob("*.css"))
     assert (WEB / "colours.css").is_file()

@@ -41,7 +41,7 @@ export const PAGE_EN = {
   "copy.failed": "The browser does not allow copying",
   translating: "translating…",
   milliseconds: (n) => `${n} ms`,
-  score: "Log-probability, normalized for length: closer to 0 is better",
+  score: "Log-probability, normalised for length: closer to 0 is better",
   "alternatives.title": "Other translations found by the search",
   "alternatives.of": (n) => `Line ${n}: other translations found by the search`,
   "word.info": ({ from, to, confidence }) =>
@@ -79,7 +79,7 @@ export const PAGE_EN = {
   "look.blank": "Type a sentence above to see how the model translates it.",
   "look.waiting": "Computing…",
   "look.rounded": (text) =>
-    `For speed, the service translates with quantized weights. With the exact weights shown here, the translation is “${text}”.`,
+    `For speed, the service translates with quantised weights. With the exact weights shown here, the translation is “${text}”.`,
   "look.other": (text) => `This shows how the model arrives at “${text}”, which differs from the translation above.`,
   "look.failed": "This sentence cannot be shown.",
 

@@ -1,68 +1,67 @@
-// What is told at each stop in English: a title, two sentences, the questions that belong here, one thing to try.
-// f holds the facts of this model and sentence.
+// The English texts of the steps: a title, two sentences, questions with answers, and something to try.
+// `f` has the facts of this model and sentence, see look_panel.js.
 
 export const STEPS_EN = {
   pieces: {
-    title: () => "The sentence is cut into pieces",
+    title: () => "The sentence is split into pieces",
     text: (f) =>
-      `The model knows ${f.size} pieces, each by its number; frequent words stay whole, rare ones fall into parts. ▁ marks the start of a word, and </s> the end of the sentence.`,
-    try: () => "Put a word that you have made up into your sentence, and see where it is cut.",
+      `The vocabulary has ${f.size} pieces, each with a number. Frequent words are one piece, rare words are split into several; ▁ marks the start of a word and </s> the end of the sentence.`,
+    try: () => "Add a made-up word to your sentence and see how it is split.",
     questions: [[
-      "Why pieces and not words?",
+      "Why pieces instead of words?",
       (f) =>
-        `A list of all words has no end, and most of them are too rare to learn from. ${f.size} pieces spell nearly any text, and what is learned about a stem or an ending helps every word that has it.`,
+        `There is no end to the words of a language, and most are too rare to learn from. ${f.size} pieces can spell almost any text, and what is learned about a stem or an ending helps with every word that contains it.`,
     ]],
   },
   embedding: {
     title: (f) => `Each piece becomes ${f.d_model} numbers`,
     text: (f) =>
-      `A learned table holds one row of ${f.d_model} numbers for every piece; the row is fetched and multiplied by √${f.d_model} = ${f.root_model}. A piece has the same numbers wherever it stands.`,
+      `A learned table has one row of ${f.d_model} numbers per piece. The row is looked up and multiplied by √${f.d_model} = ${f.root_model}; a piece has the same numbers wherever it occurs.`,
     try: () =>
-      "Choose a word that occurs twice: both rows are the same, likeness 1.00. Nothing here knows which came first.",
+      "Choose a word that occurs twice: both rows are identical, with similarity 1.00. Nothing here depends on the order of the words.",
     questions: [[
-      "Why × √d_model?",
+      "Why multiply by √d_model?",
       (f) =>
         `${
           f.tie === "none"
             ? "Learned embeddings are small numbers."
-            : "The same table serves the softmax at the end, where its numbers have to be small."
-        } The factor makes them large enough not to drown in ${
-          f.waves ? "the waves that are added next, which go up to 1" : "the place vectors that are added next"
+            : "The same table is used for the softmax at the end, where its numbers have to be small."
+        } The factor keeps them from being drowned out by ${
+          f.waves ? "the waves that are added next, which reach 1" : "the position vectors that are added next"
         }.`,
     ]],
   },
   position: {
-    title: () => "Where it stands is added",
+    title: () => "The position is added",
     text: (f) =>
       f.waves
-        ? "Every place has a pattern of its own: sines and cosines of the place, fast at the left of the strip and slower and slower to the right, like the hands of a clock. It is simply added to the embedding."
-        : "Every place has a pattern of its own, which this model learned (the paper chose fixed waves, with nearly the same result). It is simply added to the embedding.",
-    try: (
-      f,
-    ) => (f.waves
-      ? "Slide the word to another place: the left of the strip changes at once, the right hardly."
-      : "Slide the word to another place and watch the sum change."),
+        ? "Each position has its own pattern: sines and cosines that change fast on the left and ever more slowly towards the right, like the hands of a clock. It is added to the embedding."
+        : "Each position has its own pattern, which this model has learned (the paper chose fixed waves, with nearly the same result). It is added to the embedding.",
+    try: (f) =>
+      f.waves
+        ? "Move the word to another position: the numbers on the left change at once, those on the right hardly at all."
+        : "Move the word to another position and watch the sum change.",
     questions: [[
-      "Why does order get lost, and what does this add?",
+      "Why would word order be lost, and how does this help?",
       () =>
-        "Attention compares words in pairs and sums up; shuffle the sentence and every pair scores as before, so “dog bites man” and “man bites dog” would be one. The pattern marks each vector with its place, and places near each other have patterns that are alike.",
+        "Attention compares words in pairs and adds up. If the sentence is shuffled, every pair gets the same score as before, so “dog bites man” and “man bites dog” would be the same. The pattern marks each vector with its position, and nearby positions have similar patterns.",
     ]],
   },
   qkv: {
     title: () => "Query, key and value",
     text: (f) =>
-      `Three learned matrices make three vectors of each word: a query (what it looks for), a key (what it can be found by) and a value (what it hands over when found). Every head has matrices of its own, to d_k = ${f.d_k} numbers.`,
-    try: () => "Switch between the three uses above and see whose words stand in each column.",
+      `Three learned matrices turn each word into three vectors: a query (what it is looking for), a key (what it can be found by) and a value (what it passes on). Every head has its own matrices, and each vector has d_k = ${f.d_k} numbers.`,
+    try: () => "Switch between the three kinds of attention above and see which sentence each column shows.",
     questions: [
       [
         "What do Q, K and V stand for?",
         () =>
-          "Query, key and value, as in looking something up: the query is held against all keys, and how well each fits decides how much of its value is taken. None of them is given; all three are learned, because taking the right values made translations better.",
+          "Query, key and value, as in a lookup: a query is compared with all keys, and the better a key matches, the more of its value is used. All three are learned from translation examples; none is specified by hand.",
       ],
       [
-        "Where does each come from in the three uses?",
+        "Where do they come from in the three kinds of attention?",
         () =>
-          "In the encoder all three come from the source sentence, in the decoder’s own attention all three from the translation so far. Between the two, queries come from the decoder, keys and values from the encoder’s output.",
+          "In the encoder, all three come from the source sentence; in the decoder’s self-attention, all three from the translation so far. In encoder–decoder attention, queries come from the decoder, keys and values from the encoder’s output.",
       ],
     ],
   },
@@ -70,69 +69,69 @@ export const STEPS_EN = {
     title: () => "Every query meets every key",
     text: (f) => {
       if (f.kind === "additive") {
-        return "The score of a pair is vᵀ tanh(q + k), a small network with one hidden layer. This is the attention of the models before the Transformer, which the paper compares with; nothing is divided.";
+        return "The score of a pair is vᵀ tanh(q + k), a small network with one hidden layer. This is the attention of earlier models, with which the paper compares its own; it is not scaled.";
       }
-      const sum = `The score of a pair is q · k: multiply number by number and add up, ${f.d_k} products.`;
+      const sum = `The score of a pair is the dot product q · k, a sum of ${f.d_k} products.`;
       return f.divides
-        ? `${sum} It is divided by √d_k = √${f.d_k} = ${f.root_k} before the softmax sees it.`
-        : `${sum} This model does not divide by √${f.d_k} = ${f.root_k}, as the paper would.`;
+        ? `${sum} It is divided by √d_k = √${f.d_k} = ${f.root_k} before the softmax.`
+        : `${sum} Unlike in the paper, it is not divided by √d_k = √${f.d_k} = ${f.root_k} in this model.`;
     },
-    try: (
-      f,
-    ) => (f.kind === "additive"
-      ? "Click a cell and follow q, k and tanh(q + k) number by number."
-      : "Turn the switch on and watch the weights of one row crowd onto one word."),
+    try: (f) =>
+      f.kind === "additive"
+        ? "Click a cell and follow q, k and tanh(q + k) number by number."
+        : "Turn on the switch and watch how one word takes most of the weight in a row.",
     questions: [[
       "Why divide by √d_k?",
       (f) =>
-        `A sum of ${f.d_k} products varies √${f.d_k} = ${f.root_k} times as much as one product, and the softmax of large numbers gives nearly everything to one word: then no gradient is left to learn from. In this row the largest weight is ${f.with_root} with the division and ${f.without_root} without.`,
+        `The standard deviation of a sum of ${f.d_k} products is √${f.d_k} = ${f.root_k} times that of one product. With large scores, the softmax gives almost all weight to one word, and hardly any gradient is left to learn from. In this row, the largest weight is ${f.with_root} with the division and ${f.without_root} without.`,
     ]],
   },
   softmax: {
     title: () => "Scores become weights",
     text: () =>
-      "e to the power of each score, divided by the sum of the row: numbers between 0 and 1 that add up to 1. This is the attention map that everyone draws.",
-    try: () => "Click two cells of one row: a word can only gain what the others lose.",
+      "The exponential of each score, divided by the sum over the row, gives weights between 0 and 1 that add up to 1. This is the attention map that is usually shown.",
+    try: () => "Click two cells in one row: a word can only gain what the others lose.",
     questions: [[
-      "Why softmax?",
+      "Why a softmax?",
       () =>
-        "It makes shares of any scores, positive and adding up to 1, so that the next step is an average. And it is smooth: a little more score is a little more weight, so that training can tell which way to push, as picking only the best could not.",
+        "It turns any scores into positive weights that add up to 1, so the next step is a weighted average. It is also differentiable: a slightly higher score gives a slightly higher weight, so training knows in which direction to go. Picking only the best word would not allow that.",
     ]],
   },
   values: {
     title: () => "A weighted sum of values",
     text: (f) =>
-      `Each word’s value is multiplied by its weight, and all are added up: this head’s output for “${f.row}”, ${f.d_k} numbers. What has a weight near 0 leaves no trace.`,
-    try: () => "Move along the strips: at every number the terms and their sum are shown.",
+      `Each word’s value is multiplied by its weight, and the sum is this head’s output for “${f.row}”: ${f.d_k} numbers. Words with a weight near 0 contribute almost nothing.`,
+    try: () => "Point at the bars to see the terms and their sum for each number.",
     questions: [[
-      "How can all words be encoded at once?",
+      "How can all words be processed at once?",
       (f) =>
-        `No row waits for another: the ${f.n_rows} queries form one matrix, and QKᵀ and its product with V are each one matrix product for the whole sentence. A recurrent network would have to take ${f.n_rows} steps, one after the other.`,
+        `No row has to wait for another. The ${f.n_rows} queries form one matrix, so QKᵀ and its product with V are one matrix multiplication each for the whole sentence. A recurrent network would need ${f.n_rows} steps, one after the other.`,
     ]],
   },
   heads: {
-    title: (f) => (f.n_heads === 1 ? "One head, and W_O" : `${f.n_heads} heads side by side`),
+    title: (f) => (f.n_heads === 1 ? "One head and W_O" : `${f.n_heads} heads in parallel`),
     text: (f) =>
       `${
         f.n_heads === 1
-          ? "The head’s output is"
+          ? "The output of the head is"
           : `${f.n_heads} heads do all this at the same time, each with its own matrices, and their outputs are`
-      } laid end to end: ${f.n_heads} × ${f.d_k} = ${f.d_model} numbers. One more matrix, W_O, mixes them, and that is what the sub-layer hands on.`,
+      } concatenated: ${f.n_heads} × ${f.d_k} = ${f.d_model} numbers. Another matrix, W_O, mixes them into the output of the sub-layer.`,
     try: () =>
-      "Let “it” look in “The animal did not cross the street because it was too tired”; then change “tired” to “wide”.",
+      "Enter “The animal did not cross the street because it was too tired” and see what “it” attends to; then change “tired” to “wide”.",
     questions: [
       [
-        "Why several heads, and what does each look at?",
+        "Why several heads, and what does each attend to?",
         () =>
-          "One softmax has to blend everything that it wants into one average; several can look at different things, one at the word before, one at the verb. The list shows where each head of this model really looks from the chosen word.",
+          "A single softmax has to mix everything into one average. Several heads can attend to different things, one to the previous word, another to the verb. The list shows what each head of this model attends to from the selected word.",
       ],
       [
-        "Does “it” look at “the animal”, as in the famous picture?",
-        (
-          f,
-        ) => (f.it
-          ? `The list shows what every head does with “${f.row}” in your own sentence, with its weight. Often only a head or two find the noun, and others look at the verb, the end or the word itself.`
-          : "Choose the pronoun in your sentence, if it has one, and read where each head looks. Often only a head or two find the noun, and others look at the verb, the end or the word itself."),
+        "Does “it” attend to “the animal”, as in the well-known picture?",
+        (f) =>
+          `${
+            f.it
+              ? `The list shows what each head attends to from “${f.row}” in your sentence, with its weight.`
+              : "If your sentence has a pronoun, select it and see what each head attends to."
+          } Often only one or two heads find the noun; others attend to the verb, the end of the sentence or the word itself.`,
       ],
     ],
   },
@@ -140,104 +139,101 @@ export const STEPS_EN = {
     title: (f) => (f.post ? "Add, then normalise" : "Normalise, then add"),
     text: (f) =>
       f.post
-        ? "What the sub-layer found is added to what was there, and the sum is brought to mean 0 and spread 1: LayerNorm(x + Sublayer(x)). The bars show how long the vector was and how long the addition is."
-        : "The sub-layer reads a normalised copy (mean 0, spread 1), and what it finds is added to what was there: x + Sublayer(LayerNorm(x)). The paper normalises after adding; this order trains more calmly.",
-    try: () => "Compare the layers: where is more added than was there?",
+        ? "The output of the sub-layer is added to its input, and the sum is normalised to mean 0 and standard deviation 1: LayerNorm(x + Sublayer(x)). The bars show the lengths of the input and of what is added."
+        : "The sub-layer reads a normalised copy of its input (mean 0, standard deviation 1), and its output is added to the input: x + Sublayer(LayerNorm(x)). The paper normalises after adding; this order trains more stably.",
+    try: () => "Compare the layers: where is the added vector longer than the input?",
     questions: [[
-      "What do the residual connection and the normalisation do?",
+      "What are the residual connection and the normalisation for?",
       () =>
-        "The way around keeps what was known, so that a sub-layer only has to learn a correction, and in training the gradient has a short way to the first layer. Normalising keeps the numbers at one size, however many layers add to them.",
+        "The residual connection passes the input on unchanged, so a sub-layer only has to learn a correction, and in training the gradient has a short path to the first layer. Normalisation keeps the numbers at the same scale, however many layers there are.",
     ]],
   },
   feed_forward: {
-    title: () => "Each word by itself",
+    title: () => "Each word on its own",
     text: (f) =>
-      `${
-        f.relu
-          ? `${f.d_model} numbers become ${f.d_ff}, the negative ones are set to 0`
-          : `${f.d_model} numbers become ${f.d_ff}, bent by ${f.activation}`
-      }, and ${f.d_ff} become ${f.d_model} again. The same two matrices serve every position; nothing passes between words here.`,
-    try: () => "Choose a unit and see which other words it fires for.",
+      `${f.d_model} numbers become ${f.d_ff}, ${
+        f.relu ? "negative ones are set to 0" : `pass through ${f.activation}`
+      }, and become ${f.d_model} again. Every position uses the same two matrices, and nothing passes between words here.`,
+    try: () => "Choose a unit and see for which other words it is active.",
     questions: [[
-      "What is it for, when attention did the work?",
+      "What is it for, after attention?",
       () =>
-        "Attention can only average what is there; here each word’s mixture is recognised and answered. A unit fires when its pattern is present, and then adds its own row of the second matrix.",
+        "Attention can only average vectors. Here, the result is processed for each word: a unit is active if its pattern is present in the vector, and then adds its own row of the second matrix.",
     ]],
   },
   layers: {
-    title: () => "The same again: the next layer",
+    title: () => "The next layer",
     text: (f) =>
-      `A layer hands on exactly the shape that it was given, one vector of ${f.d_model} numbers for each piece, and so layers can be stacked: ${f.n_layers} here. Each has weights of its own.`,
-    try: () => "Choose a word that occurs twice: the same at the input but for the place, and different at the top.",
+      `The output of a layer has the same shape as its input, one vector of ${f.d_model} numbers per piece, so layers can be stacked: this stack has ${f.n_layers}. Each layer has its own weights.`,
+    try: () =>
+      "Choose a word that occurs twice: at the input only the position differs, at the top the vectors are different.",
     questions: [[
-      "Why does a layer’s output have the input’s shape?",
+      "Why does the output of a layer have the shape of its input?",
       () =>
-        "Because it is added to the input, number by number, so there must be as many. And so any number of layers fit onto each other, and every word keeps a row of its own from bottom to top.",
+        "Because of the residual connection: the two are added number by number. It also means that any number of layers can be stacked, and that every word keeps its own row from bottom to top.",
     ]],
   },
   masked: {
-    title: () => "The decoder may not look ahead",
+    title: () => "The decoder cannot look ahead",
     text: () =>
-      "The translation is written from left to right, so each row sees the columns up to its own: all later scores are set to −∞, and the softmax makes 0 of them. Rows and columns are what the decoder was given: <s>, then the words so far.",
+      "The translation is written from left to right, so each position may only attend to itself and earlier ones: later scores are set to −∞, and the softmax turns them into 0. Rows and columns are the decoder’s input: <s>, then the words so far.",
     try: () =>
-      "Lift the mask with the switch, and see how much of the weight this head would give to words that are not written yet.",
+      "Remove the mask with the switch and see how much weight this head would give to words that are not written yet.",
     questions: [
       [
-        "Why is it masked?",
+        "Why is there a mask?",
         () =>
-          "In training the whole translation goes in at once, and each position has to predict the next word, which stands in the very next column. The mask covers it, so that the model learns to predict instead of to copy.",
+          "In training, the whole translation is given at once, and each position has to predict the next word, which is right there in the next column. The mask hides it, so that the model learns to predict instead of copying.",
       ],
       [
-        "What happens without it?",
+        "What would happen without it?",
         () =>
-          "In training the model would cheat: it reads off the answer, and its loss falls to almost nothing. In use the next word does not exist yet, and a model that only learned to copy it has nothing to say.",
+          "In training, the model would copy the answer, and its loss would fall to almost 0. In use, the next word does not exist yet, and a model that has only learned to copy cannot write a sentence.",
       ],
     ],
   },
   cross: {
-    title: () => "Across, from encoder to decoder",
+    title: () => "From the encoder to the decoder",
     text: () =>
-      "Queries come from the decoder, keys and values from the encoder: every word that is being written looks at the whole source sentence. Nothing is masked here, for the source is known from the start.",
-    try: () => "Go down the rows: does each word look at the one that it translates?",
+      "Queries come from the decoder, keys and values from the encoder: each word of the translation can attend to the whole source sentence. There is no mask, since the source is known from the start.",
+    try: () => "Go through the rows: does each word attend to the word that it translates?",
     questions: [[
-      "What passes from encoder to decoder?",
+      "What passes from the encoder to the decoder?",
       (f) =>
-        `Only the encoder’s last output, one vector for each source piece: ${f.n_source} × ${f.d_model} numbers, of which every decoder layer makes its own keys and values. There is no other wire, and no single vector into which the whole sentence must fit, as in the models before.`,
+        `Only the encoder’s final output, one vector per source piece: ${f.n_source} × ${f.d_model} numbers, from which each decoder layer computes its own keys and values. Unlike in earlier models, the sentence does not have to fit into a single vector.`,
     ]],
   },
   vocabulary: {
     title: () => "Softmax over the vocabulary",
     text: (f) =>
-      `The decoder’s last vector is held against each of the ${f.size_target} pieces, and the softmax makes probabilities of the scores. Shown are the ten likeliest at each step; the chosen one is in bold.`,
-    try: () => "Walk along the steps and find where the model hesitates: there the entropy is high.",
+      `The decoder’s final vector is compared with each of the ${f.size_target} pieces, and a softmax turns the scores into probabilities. The ten most likely pieces are shown for each step; the chosen one is bold.`,
+    try: () => "Go through the steps and find where the model is unsure: there the entropy is high.",
     questions: [
       [
         "Why label smoothing?",
-        (
-          f,
-        ) => (f.smoothing === null
-          ? "In the paper’s training the right piece is to get 0.9 and the rest is spread over all others, because a model that is asked for 1 drives its scores up without end. This model does not say whether it was trained so."
-          : `Training asks for ${f.smoothed} on the right piece, and spreads the rest over all, because a model that is asked for 1 drives its scores up without end and grows too sure of itself. Perplexity suffers a little, translations gain.`),
+        (f) =>
+          f.smoothing === null
+            ? "In the paper, the target probability of the correct piece is 0.9, and the rest is spread over all others, because a target of 1 would make the scores grow without limit. Whether this model was trained like that is not recorded."
+            : `The target probability of the correct piece is ${f.smoothed}, and the rest is spread over all pieces. A target of 1 would make the scores grow without limit and the model overconfident. Perplexity gets slightly worse, translations get better.`,
       ],
       [
-        "Why share the embedding with the softmax?",
-        (
-          f,
-        ) => (f.tie === "none"
-          ? "The paper uses one matrix for both, since the vector that a piece is read by can serve to recognise it when it is to be written. This model keeps them apart."
-          : `The vector that a piece is read by also serves to recognise it when it is to be written, so one matrix of ${f.size_target} × ${f.d_model} does both. That saves ${f.shared} numbers, and what is learned at one end helps at the other.`),
+        "Why do the embedding and the softmax share a matrix?",
+        (f) =>
+          f.tie === "none"
+            ? "The vector that represents a piece at the input can also be used to recognise it at the output, so the paper uses one matrix for both. This model has separate matrices."
+            : `The vector that represents a piece at the input can also be used to recognise it at the output, so one matrix of ${f.size_target} × ${f.d_model} does both. That saves ${f.shared} parameters, and what is learned at one end helps at the other.`,
       ],
     ],
   },
   beam: {
-    title: () => "The beam grows",
+    title: () => "Beam search",
     text: (f) =>
-      `At each step the ${f.beam} best beginnings are kept and continued; under each stands the sum of its log-probabilities. When one ends with </s>, its sum is divided by a length penalty, and the best result is the translation.`,
-    try: () => "Pull the slider back to the start and let the tree grow.",
+      `At each step, the ${f.beam} best hypotheses are kept and extended; the number below each is the sum of its log-probabilities. When one ends with </s>, its sum is divided by a length penalty, and the best result is the translation.`,
+    try: () => "Move the slider back to the start and let the tree grow.",
     questions: [[
-      "Why not take the likeliest word each time?",
+      "Why not always take the most likely word?",
       () =>
-        "A word that is best now can lead into a worse sentence, and a choice that was made is never taken back. With a few beginnings kept, one that starts behind can still win.",
+        "The best word now can lead to a worse sentence, and a choice cannot be undone. With several hypotheses, one that starts behind can still win.",
     ]],
   },
 };
