@@ -200,7 +200,7 @@ def test_positions_draws_the_papers_or_the_models_encoding(model: list[str], tmp
         ([MODEL, TEXT, "--json", "-", "--attention", "cross"], "--attention cannot be used with --json"),
         (["--positions"], "--positions needs an output file"),
         (["--positions", "--json", "-"], "--json cannot be used with --positions"),
-        ([MODEL, TEXT, "--png", "nowhere/a.png"], "can not be written"),
+        ([MODEL, TEXT, "--png", "nowhere/a.png"], "cannot write nowhere/a.png"),
     ],
 )
 def test_invalid_options_are_user_errors(flags: list[str], complaint: str) -> None:
