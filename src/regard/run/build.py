@@ -56,7 +56,7 @@ def prepare_run(recipe: Recipe, parent: Description | None, out: Path, callbacks
     return PreparedRun(recipe, parent, tokenizers, language_facts(corpora, recipe.text, parent), train, validation)
 
 
-def stream_settings(prepared: PreparedRun) -> LoaderSettings:
+def loader_settings(prepared: PreparedRun) -> LoaderSettings:
     """How training batches are formed."""
     recipe, tokenizers = prepared.recipe, prepared.tokenizers
     strength = recipe.text.sampling
@@ -95,7 +95,7 @@ def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Tr
         config,
         model,
         prepared.train,
-        stream_settings(prepared),
+        loader_settings(prepared),
         prepared.validation,
         device,
         checkpoints,

@@ -12,7 +12,7 @@ import torch
 
 from regard import __version__
 from regard.artifact import LoadedModel, save_model
-from regard.data import Batch, validation_batches
+from regard.data import Batch
 from regard.engines.alignment_head import alignment_facts
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
 from regard.models import TransformerConfig, load_weights, named_weights
@@ -20,7 +20,7 @@ from regard.run.build import PreparedRun
 from regard.run.recipe import Recipe
 from regard.run.validation_scores import best_length_penalty
 from regard.training import Progress, Training, Validation, average
-from regard.training.loop import validate_training, validation_fields
+from regard.training.loop import held_out_batches, validate_training, validation_fields
 
 ALIGNED_PAIRS = 2_000  # alignment scores are stable from about a thousand pairs
 ALIGNED_CELLS = 2_000_000  # (source token, target token) pairs, which are all in memory at once
@@ -75,18 +75,11 @@ def final_weights(training: Training) -> dict[str, torch.Tensor]:
 
 def alignment_batches(training: Training) -> Iterator[Batch]:
     """Validation batches of all lengths to measure attention heads on; a sample, if the validation set is large."""
-    store, stream = training.validation, training.stream
+    store = training.validation
     n_src, n_tgt = store.lengths
     n_cells = float((n_src + 1.0) @ (n_tgt + 1.0))
     every = ceil(max(1, len(store) / ALIGNED_PAIRS, n_cells / ALIGNED_CELLS))
-    batches = validation_batches(
-        store,
-        max_tokens=min(stream.max_tokens, ALIGNED_TOKENS_PER_BATCH),
-        pad_id=stream.pad_id,
-        bos_id=stream.bos_id,
-        eos_id=stream.eos_id,
-    )
-    return islice(batches, 0, None, every)  # they are sorted by length
+    return islice(held_out_batches(training, ALIGNED_TOKENS_PER_BATCH), 0, None, every)  # they are sorted by length
 
 
 def model_card(

@@ -17,7 +17,7 @@ from regard.data import epoch_order
 from regard.durable import check_writable, write_file
 from regard.errors import RecipeError, RunError
 from regard.models import PRESETS, Transformer, TransformerConfig
-from regard.run.build import PreparedRun, build_training, describe_parent, prepare_run, stream_settings
+from regard.run.build import PreparedRun, build_training, describe_parent, loader_settings, prepare_run
 from regard.run.callbacks import Callbacks
 from regard.run.defaults import MIN_STEPS, default_length, default_model, default_precision, default_training
 from regard.run.prepare import data_values, examine_corpora
@@ -132,7 +132,7 @@ def _require_equal(fixed: Raw, given: Raw) -> None:
 
 
 def _steps_per_epoch(prepared: PreparedRun) -> int:
-    n_batches = len(epoch_order(prepared.train, stream_settings(prepared), 0))
+    n_batches = len(epoch_order(prepared.train, loader_settings(prepared), 0))
     return max(1, n_batches // prepared.recipe.training.accumulate)
 
 

@@ -224,17 +224,18 @@ def _validate_and_save(
 def validate_training(training: Training, use_ema: bool) -> Validation:
     """Scores on the whole validation set; with `use_ema`, of the averaged weights where there are any."""
     with training.ema.swapped_in() if use_ema and training.ema is not None else nullcontext():
-        validation = validate(training.model, _validation_batches(training), training.device)
+        validation = validate(training.model, held_out_batches(training, training.stream.max_tokens), training.device)
         if training.score_translations is None:
             return validation
         return replace(validation, translation=training.score_translations(training.model))
 
 
-def _validation_batches(training: Training) -> Iterator[Batch]:
+def held_out_batches(training: Training, max_tokens: int) -> Iterator[Batch]:
+    """The validation set in batches of similar length."""
     stream = training.stream
     return validation_batches(
         training.validation,
-        max_tokens=stream.max_tokens,
+        max_tokens=min(max_tokens, stream.max_tokens),
         pad_id=stream.pad_id,
         bos_id=stream.bos_id,
         eos_id=stream.eos_id,
