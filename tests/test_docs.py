@@ -122,21 +122,21 @@ def quality_rows() -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in lines if line.startswith("| 2")]
 
 
-def scores_in(block: str) -> tuple[str, str, str]:
-    """Budget, BLEU and chrF++ of the README's block, rounded as in the table."""
-    budget, bleu, chrf = (
-        re.search(pattern, block) for pattern in (r"--budget (\w+)", r"BLEU +(\S+)", r"chrF\+\+ +(\S+)")
-    )
-    assert budget and bleu and chrf
-    return budget[1], f"{float(bleu[1]):.1f}", f"{float(chrf[1]):.1f}"
+def scores_in(text: str, bleu: str, chrf: str) -> list[float]:
+    """The scores that these patterns find."""
+    matches = [re.search(pattern, text) for pattern in (bleu, chrf)]
+    return [float(match[1]) for match in matches if match]
 
 
 def test_the_readme_shows_the_output_of_its_measured_run() -> None:
     (block,) = re.findall(r"<!-- own-text -->(.*?)<!-- /own-text -->", read(ROOT / "README.md"), re.DOTALL)
-    budget, bleu, chrf = scores_in(block)
     (row,) = (row for row in quality_rows() if "README" in row[3])
+    (budget,) = re.findall(r"--budget (\w+)", block)
     assert row[3] == f"`--budget {budget}`, README"
-    assert re.fullmatch(rf"test_2016_flickr: {bleu} / \S+, chrF\+\+ {chrf}", row[-1])
+    shown = scores_in(block, r"BLEU +(\S+)", r"chrF\+\+ +(\S+)")
+    assert len(shown) == 2
+    in_table = scores_in(row[-1], r"test_2016_flickr: (\S+)", r"chrF\+\+ (\S+)")
+    assert in_table == pytest.approx(shown, abs=0.056)  # the table has one digit, the block two
 
 
 def test_every_bleu_score_in_the_readmes_has_a_row() -> None:
