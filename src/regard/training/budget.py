@@ -12,9 +12,8 @@ from regard.training.progress import Progress
 
 RESERVED_SECONDS = 5.0  # for the last checkpoint, averaging and the model directory
 VALIDATIONS_AT_END = 4  # in the loop, of the final model, and the length penalty, which takes as long as two on a CPU
-MAX_VALIDATION_SHARE = (
-    1 / 6
-)  # of the budget: the first validation, of a model that does not end sentences, is the slowest
+# Of the budget, because the first validation is the slowest: a model at that stage does not end its sentences.
+MAX_VALIDATION_SHARE = 1 / 6
 MAX_OVERRUN = 1.05
 MIN_STEPS_TO_MEASURE = 8
 MIN_CHANGE = 0.01  # of the number of steps; smaller corrections are ignored
