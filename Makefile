@@ -11,7 +11,7 @@ QUICK := tests/test_docs.py tests/test_golden.py tests/test_layers.py tests/test
 help:  ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 10
 
-demo: .venv/.demo  ## train a small Transformer in about a minute, then open the page
+demo: .venv/.demo  ## train a small Transformer in about a minute, then serve its web page
 	$(BIN)/python -m regard demo $(ARGS)
 
 test: .venv/.dev  ## run all tests; `make test ARGS=tests/nn` runs some of them
@@ -36,7 +36,7 @@ fix: .venv/.dev  ## format the code and apply safe lint fixes
 	-$(BIN)/deno lint --fix
 	$(BIN)/deno fmt
 
-docs: .venv/.dev  ## write docs/commands.md anew from the commands' help
+docs: .venv/.dev  ## regenerate docs/commands.md from the commands' help
 	$(BIN)/python -m typer regard.cli.app utils docs --name regard --title "Commands" --output docs/commands.md
 
 clean:  ## remove the environment and caches, but not runs/
