@@ -170,8 +170,8 @@ def test_unusual_line_separators_do_not_end_a_line(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([], "nothing to score, or too much"),
-        (["run", "--output", "out"], "nothing to score, or too much"),
+        ([], "give either RUN or --output"),
+        (["run", "--output", "out"], "give either RUN or --output"),
         (["run"], "add --source FILE"),
         (["--output", "out", "--save-output", "x"], "--save-output needs RUN"),
         (["run", "--source", "src", "--save-output", "none/x"], "cannot write none/x"),

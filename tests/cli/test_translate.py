@@ -83,7 +83,7 @@ def test_no_input_gives_no_output(model: Path) -> None:
 def test_invalid_text_is_replaced_and_reported(model: Path) -> None:
     result = run(model, b"one\n\xff\xfe two\nnul \x00 here\n")
     assert result.returncode == 0 and result.stdout.count(b"\n") == 3
-    assert b"2 lines that are not valid text" in result.stderr
+    assert b"not valid text on 2 lines" in result.stderr
 
 
 def test_crlf_and_bom_are_removed(model: Path) -> None:

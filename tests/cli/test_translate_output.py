@@ -21,7 +21,7 @@ def test_warning_names_file_and_line() -> None:
         audit.record(translation)
     audit.start_file("b.txt", 5_000)  # lines that an earlier command translated
     audit.record(LOOPING)
-    assert audit.lines() == ["3 lines: 2 loops", "a.txt:2: loops: ha ha", "b.txt:5001: loops: ha ha"]
+    assert audit.lines() == ["3 lines: 2 repetitive", "a.txt:2: repetitive: ha ha", "b.txt:5001: repetitive: ha ha"]
 
 
 def test_list_of_warnings_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def test_list_of_warnings_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(5):
         audit.record(LOOPING)
     assert len(audit.listed) == 2
-    assert audit.lines()[-2:] == ["standard input:2: loops: ha ha", "and 3 more"]
+    assert audit.lines()[-2:] == ["standard input:2: repetitive: ha ha", "and 3 more"]
 
 
 def test_identity_depends_on_engine_and_precision() -> None:

@@ -23,16 +23,16 @@ _STATISTICS = {"mean": "mean", "median": "median", "p95": "95th percentile", "ma
 
 def check(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="Source sentences, one per line; or a TSV file.")],
-    target: Annotated[Path | None, typer.Argument(metavar="TGT", help="Target sentences, line by line.")] = None,
+    target: Annotated[Path | None, typer.Argument(metavar="TGT", help="Their translations, on the same lines.")] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEST[,TEST…]", help="Test files; report their lines that are also in the corpus."),
+        typer.Option(metavar="TEST[,TEST…]", help="Test files: report their lines that are also in the corpus."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Check a parallel corpus: encoding, lengths, blank lines, duplicates, test data, misaligned lines.
+    """Check parallel text for problems. Finds wrong encodings, blank and repeated lines, and lines that do not match.
 
-    The exit code is 1 if there are errors that would harm training.
+    The exit code is 1 if there is an error that would harm training.
     """
     from regard.text.corpus import Corpus
     from regard.text.doctor.examine import examine

@@ -38,7 +38,7 @@ def compare(
     a: Annotated[
         Path, typer.Argument(metavar="A", help="A run directory, a model directory, or a file of translations.")
     ],
-    b: Annotated[Path, typer.Argument(metavar="B", help="What to compare with A.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The same, to compare with A.")],
     reference: Reference,
     source: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Source sentences; required if A or B is a model.")
@@ -48,13 +48,13 @@ def compare(
     target: Target = None,
     lowercase: Lowercase = False,
     tokenize: Tokenize = "13a",
-    most: Annotated[int, typer.Option(metavar="N", min=0, help="Number of example sentences per side.")] = 3,
+    most: Annotated[int, typer.Option(metavar="N", min=0, help="Number of examples for A and for B.")] = 3,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the comparison as one HTML file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two translators: significance of the difference, scores by length, and example sentences."""
+    """Compare two models. Prints whether the difference is significant, scores by length, and examples."""
     from regard.evaluate import check_tokenizer, read_test_set
     from regard.evaluate import compare as compare_outputs
 

@@ -1,4 +1,4 @@
-"""`regard demo`: train a small Transformer in about a minute, show what it learned, and open the web page."""
+"""`regard demo`: train a small Transformer in about a minute, show what it learned, and serve the web page."""
 
 import socket
 import sys
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory.")] = Path("runs/demo"),
-    again: Annotated[bool, typer.Option("--again", help="Train again, even if the run is finished.")] = False,
-    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the web page at the end.")] = True,
+    again: Annotated[bool, typer.Option("--again", help="Remove an earlier demo and train again.")] = False,
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Serve the web page until Ctrl-C.")] = True,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 for any free one.")] = 8000,
 ) -> None:
-    """Train a small Transformer in about a minute, and see how it resolves the pronoun "it"."""
+    """Train a demo model in about a minute. It shows how attention resolves the pronoun "it"."""
     from regard.cli.display import TrainingDisplay
     from regard.demo.first_run import first_run
 

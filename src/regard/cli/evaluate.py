@@ -27,7 +27,7 @@ Reference = Annotated[
 Beam = Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Beam size; 1 is greedy.")]
 LengthPenalty = Annotated[
     float | None,
-    typer.Option(metavar="A", min=0, max=3, help="Higher prefers longer translations. Default: set in the model."),
+    typer.Option(metavar="A", min=0, max=3, help="Higher prefers longer translations (default: from training)."),
 ]
 Engine = Annotated[
     EngineName, typer.Option(help="Inference engine; auto is ctranslate2 if the model supports it, else torch.")
@@ -37,14 +37,14 @@ Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 Tokenize = Annotated[
     str, typer.Option(metavar="NAME", help="Tokenizer for BLEU: 13a, intl, char, zh, ja-mecab or ko-mecab.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON only.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 
 
 def evaluate(
     reference: Reference,
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory or model directory.")] = None,
-    source: Annotated[Path | None, typer.Option(metavar="FILE", help="Source sentences, which RUN translates.")] = None,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Translations to score, instead of RUN.")] = None,
+    source: Annotated[Path | None, typer.Option(metavar="FILE", help="Source sentences, for RUN to translate.")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Translations to score; without RUN.")] = None,
     beam: Beam = 4,
     length_penalty: LengthPenalty = None,
     engine: Engine = "auto",
@@ -57,9 +57,9 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score translations with sacreBLEU: BLEU, chrF++ and TER, with 95% intervals and signatures."""
+    """Score translations: BLEU, chrF++ and TER. Computed by sacreBLEU, with 95% confidence intervals and signatures."""
     if (run is None) == (output is None):
-        raise UserError("nothing to score, or too much", hint="use either RUN with --source FILE, or --output FILE")
+        raise UserError("give either RUN or --output", hint="use RUN --source FILE, or --output FILE without RUN")
     if save_output is not None and output is not None:
         raise UserError("--save-output needs RUN", hint="drop --save-output")
     from regard.evaluate import check_tokenizer, read_test_set, score

@@ -25,20 +25,20 @@ def serve(
         list[str] | None, typer.Option(metavar="ORIGIN", help="Web origin that may use the API. Repeatable.")
     ] = None,
     name: Annotated[
-        list[str] | None, typer.Option(metavar="HOST", help="Host name to accept, for a proxy. Repeatable.")
+        list[str] | None, typer.Option(metavar="HOST", help="Host name that a proxy forwards, to accept. Repeatable.")
     ] = None,
     wait_ms: Annotated[
         float, typer.Option(metavar="MS", min=0, max=1000, help="How long a text waits to be batched with others.")
     ] = 2.0,
     queue: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum queue length; beyond it, 429.")] = 512,
-    deadline: Annotated[float, typer.Option(metavar="S", min=0.1, help="Request timeout in seconds, with 504.")] = 30.0,
+    deadline: Annotated[float, typer.Option(metavar="S", min=0.1, help="Request timeout in seconds; then 504.")] = 30.0,
     max_text: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of characters per text.")] = 10_000,
     max_texts: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of texts per request.")] = 128,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Maximum size of a request body.")] = 1_048_576,
-    grace: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds for open requests after SIGTERM.")] = 30.0,
+    grace: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds to end requests after SIGTERM.")] = 30.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
-    """Serve translations over HTTP, and the web page. Texts are never logged."""
+    """Serve an HTTP API and a web page. Texts are never logged."""
     try:
         from regard.serve import Service, Settings, create_app, load_models, read_keys, run
         from regard.serve.http.server import bind

@@ -22,13 +22,13 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory; an existing run is resumed.")],
     source: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Source sentences, one per line. May be gzip or zstd. Repeatable."),
+        typer.Option(metavar="FILE", help="Source sentences, one per line; plain, gzip or zstd. Repeatable."),
     ] = None,
     target: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Target sentences, line by line. Repeatable.")
+        list[Path] | None, typer.Option(metavar="FILE", help="Their translations, on the same lines. Repeatable.")
     ] = None,
     tsv: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Source, tab, target in one file. Repeatable.")
+        list[Path] | None, typer.Option(metavar="FILE", help="Source, tab, translation in one file. Repeatable.")
     ] = None,
     corpus: Annotated[
         Literal["street"] | None, typer.Option(help="Use the built-in corpus: 40,000 pairs, English to German.")
@@ -36,16 +36,18 @@ def train(
     valid_source: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Validation source sentences (default: hold out some pairs).")
     ] = None,
-    valid_target: Annotated[Path | None, typer.Option(metavar="FILE", help="Validation target sentences.")] = None,
+    valid_target: Annotated[Path | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Choose model size and schedule for this time: 90s, 20m, 2h, 1d.")
+        str | None, typer.Option(metavar="TIME", help="Fit the whole training to this time: 90s, 20m, 2h, 1d.")
     ] = None,
-    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="Recipe (TOML).")] = None,
+    recipe: Annotated[Path | None, typer.Option(metavar="FILE", help="Recipe: a TOML file with settings.")] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a recipe field, such as training.steps=300. Repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a recipe value, such as training.steps=300. Repeatable."),
     ] = None,
-    start_from: Annotated[Path | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this model.")] = None,
+    start_from: Annotated[
+        Path | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this run or model.")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps (default: the fastest available).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Fail if there is no run in DIR to resume.")] = False,
     report: Annotated[
@@ -54,7 +56,8 @@ def train(
 ) -> None:
     """Train a model. Without a recipe, settings are chosen for your text and your machine.
 
-    Ctrl-C saves a checkpoint and stops; run the same command again to resume, with bit-identical results.
+    Ctrl-C saves a checkpoint and stops; run the same command again to resume. Without --budget, the result is
+    bit-identical to that of an uninterrupted run.
     """
     if resume and not (out / "recipe.toml").exists():
         raise RunError(f"there is no run in {out} to resume", hint="start one without --resume")

@@ -47,10 +47,14 @@ class ReadNotes:
         if self.has_bom:
             messages.append(f"{path} starts with a byte order mark; it was removed")
         if self.n_crlf:
-            messages.append(f"{path} has Windows line ends (CRLF) on {self.n_crlf} lines; they were removed")
+            messages.append(f"{path} has Windows line ends (CRLF) on {_lines(self.n_crlf)}; they were removed")
         if self.n_bad:
-            messages.append(f"{path} has {self.n_bad} lines that are not valid text, first {self.bad_examples[0]}")
+            messages.append(f"{path}: not valid text on {_lines(self.n_bad)}, the first is {self.bad_examples[0]}")
         return messages
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count:,} lines"
 
 
 def read_lines(path: str | Path, *, on_bad: OnBad = "raise", notes: ReadNotes | None = None) -> Iterator[str]:

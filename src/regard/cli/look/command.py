@@ -35,7 +35,7 @@ def look(
     reference: options.Reference = None,
     bleu: options.Bleu = False,
 ) -> None:
-    """Look inside a model while it translates: probabilities, attention, and the effect of ablations.
+    """Look inside a model while it translates. Shows probabilities, attention, and the effect of ablations.
 
     Layers and heads are counted from 1.
     """

@@ -31,27 +31,27 @@ Beam = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, max=100, help="Beam size (default: 4); 1 is greedy."),
 ]
-Png = Annotated[Path | None, typer.Option(metavar="FILE", help="A picture.", rich_help_panel=_FILES)]
-Svg = Annotated[Path | None, typer.Option(metavar="FILE", help="A picture for print.", rich_help_panel=_FILES)]
+Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture (PNG).", rich_help_panel=_FILES)]
+Svg = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture (SVG).", rich_help_panel=_FILES)]
 Html = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="An interactive tour of the model in one file.", rich_help_panel=_FILES),
+    typer.Option(metavar="FILE", help="Write an interactive tour of the model, in one file.", rich_help_panel=_FILES),
 ]
 Json = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="All values; indices start at 0. - prints.", rich_help_panel=_FILES),
+    typer.Option("--json", metavar="FILE", help="All values, counted from 0; - prints them.", rich_help_panel=_FILES),
 ]
 Attention = Annotated[
     AttentionName | None,
-    typer.Option(help="Kind of attention (default: encoder; as text: cross).", rich_help_panel=_SELECTION),
+    typer.Option(help="Kind of attention (default: cross in the terminal, else encoder).", rich_help_panel=_SELECTION),
 ]
 Layer = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="From 1; with --head: one head.", rich_help_panel=_SELECTION)
+    int | None, typer.Option(metavar="N", min=1, help="Show one head: its layer.", rich_help_panel=_SELECTION)
 ]
 HeadNumber = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="From 1; with --layer.", rich_help_panel=_SELECTION)
+    int | None, typer.Option(metavar="N", min=1, help="Show one head: its number.", rich_help_panel=_SELECTION)
 ]
-Level = Annotated[LevelName, typer.Option(help="Words, or their sub-words (pieces).", rich_help_panel=_SELECTION)]
+Level = Annotated[LevelName, typer.Option(help="Show words, or sub-words (pieces).", rich_help_panel=_SELECTION)]
 HeadsOff = Annotated[
     str | None,
     typer.Option(
@@ -63,11 +63,9 @@ NoMask = Annotated[
     bool, typer.Option("--no-mask", help="Let the decoder see later positions.", rich_help_panel=_INTERVENTIONS)
 ]
 PositionsAs = Annotated[
-    PositionsName, typer.Option(help="Keep, shuffle or remove the positions.", rich_help_panel=_INTERVENTIONS)
+    PositionsName, typer.Option(help="Keep, shuffle or remove the positional encoding.", rich_help_panel=_INTERVENTIONS)
 ]
-Heads = Annotated[
-    bool, typer.Option("--heads", help="Where each head attends, and its importance.", rich_help_panel=_CORPUS)
-]
+Heads = Annotated[bool, typer.Option("--heads", help="Measure each head over a corpus.", rich_help_panel=_CORPUS)]
 Source = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Source sentences, for --heads.", rich_help_panel=_CORPUS)
 ]

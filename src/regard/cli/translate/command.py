@@ -17,11 +17,11 @@ def translate(
         list[Path] | None, typer.Argument(metavar="[FILES]", help="Files to translate (default: standard input).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Output file, or directory for several FILES.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Output file; with several FILES, a directory.")
     ] = None,
     form: Annotated[
         Literal["text", "tsv", "jsonl"],
-        typer.Option("--format", help="text; tsv: score and text; jsonl: also tokens, alignments, alternatives."),
+        typer.Option("--format", help="text; tsv: score, tab, text; jsonl: also tokens, alignment, alternatives."),
     ] = "text",
     beam: Beam = 4,
     nbest: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Translations per line (tsv, jsonl).")] = 1,
@@ -33,14 +33,14 @@ def translate(
     prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Text that every translation starts with.")] = None,
     target: Target = None,
     engine: Engine = "auto",
-    precision: Annotated[Literal["int8", "float32"], typer.Option(help="For ctranslate2.")] = "int8",
+    precision: Annotated[Literal["int8", "float32"], typer.Option(help="Precision of ctranslate2.")] = "int8",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads (default: one per core).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted command.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted command; needs --out.")] = False,
     warnings: Annotated[
-        bool, typer.Option("--warnings", help="List translations that loop, copy, or have an unlikely length.")
+        bool, typer.Option("--warnings", help="List translations that repeat, copy, or have an unlikely length.")
     ] = False,
 ) -> None:
-    """Translate lines. Blank lines stay blank; long lines are split into sentences and joined again."""
+    """Translate text line by line. Blank lines stay blank; long lines are split into sentences and joined again."""
     if nbest > 1 and form == "text":
         raise UserError("--nbest needs --format tsv or jsonl", hint="text has one translation per line")
     if nbest > beam and sample is None:

@@ -11,6 +11,7 @@ from regard.translator import Translation, Translator
 
 MIN_LINES_FOR_SUMMARY = 20
 MAX_LISTED = 1_000
+_LABELS = {"loops": "repetitive", "copies": "copied from the source", "short": "very short", "long": "very long"}
 
 
 @dataclass
@@ -39,9 +40,10 @@ class Audit:
         self.n_blank += translation.n_parts == 0
         self.n_split += translation.n_parts > 1
         for warning in translation.warnings:
-            self.warnings[warning] += 1
+            label = _LABELS[warning]
+            self.warnings[label] += 1
             if self.list_warnings and len(self.listed) < MAX_LISTED:
-                self.listed.append(f"{self._name}:{self._line_number}: {warning}: {translation.text[:100]}")
+                self.listed.append(f"{self._name}:{self._line_number}: {label}: {translation.text[:100]}")
             elif self.list_warnings:
                 self.n_unlisted += 1
 
@@ -57,7 +59,7 @@ class Audit:
         if listing or self.n_lines >= MIN_LINES_FOR_SUMMARY:
             lines.append(f"{self.n_lines:,} lines" + (f": {listing}" if listing else ""))
         if self.warnings and not self.list_warnings:
-            lines.append("add --warnings to list the doubtful lines")
+            lines.append("add --warnings to list the doubtful translations")
         unlisted = [f"and {self.n_unlisted:,} more"] if self.n_unlisted else []
         return lines + self.listed + unlisted
 

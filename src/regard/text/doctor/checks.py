@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.text.doctor.alignment_slip import Alignment, Slip
+from regard.text.doctor.alignment_slip import Alignment
 from regard.text.doctor.findings import Finding, Severity
 from regard.text.lines import ReadNotes
 
@@ -113,7 +113,7 @@ def empty() -> Finding:
 def unequal_counts(names: Sequence[str], n_source: int, n_target: int) -> Finding:
     """Two files of different length."""
     message = f"{names[0]} has {n_source} lines, {names[1]} has {n_target}"
-    advice = "line i of the target must be the translation of line i of the source; see where the alignment slips"
+    advice = "line i of the target must be the translation of line i of the source; look for missing or added lines"
     return Finding(
         "unequal-counts", "spoils", abs(n_source - n_target), (min(n_source, n_target) + 1,), message, advice
     )
@@ -187,20 +187,16 @@ def alignment_findings(alignment: Alignment, names: Sequence[str]) -> Iterator[F
         yield Finding("unrelated", "warning", 1, (), message, "check that the two files are translations of each other")
     for slip in alignment.slips[:MAX_EXAMPLES]:
         until = f" until line {slip.until}" if slip.until else ""
+        message = f"near line {slip.line} the two sides stop matching{until}"
         if slip.offset is None:
-            message = f"near line {slip.line} the two sides stop matching{until}"
             yield Finding("slip", "warning", 1, (slip.line,), message, "look for missing or added lines there")
         else:
-            yield Finding("slip", "spoils", 1, (slip.line,), _slip_message(slip, names) + until, _SLIP_ADVICE)
+            shorter = names[0] if slip.offset > 0 else names[1]
+            message += f": {shorter} lacks {_lines(abs(slip.offset))}"
+            yield Finding("slip", "spoils", 1, (slip.line,), message, _SLIP_ADVICE)
 
 
 _SLIP_ADVICE = "compare both files around that line, and add the missing line or remove the extra one"
-
-
-def _slip_message(slip: Slip, names: Sequence[str]) -> str:
-    assert slip.offset is not None
-    shorter = names[0] if slip.offset > 0 else names[1]
-    return f"the alignment slips near line {slip.line}: {shorter} lacks {_lines(abs(slip.offset))} from there on"
 
 
 def _lines(count: int) -> str:
