@@ -93,7 +93,7 @@ export class Cell {
     this.title.replaceChildren(...t("look.cellTitle", wordElement(query), wordElement(key)));
     this.lines.replaceChildren(...this.#lines(data, numbers));
     this.note.textContent = numbers.joined
-      ? t("look.joined", isolated(numbers.row.text), isolated(numbers.column.text), formatWeight(numbers.entry))
+      ? t("look.largestPair", isolated(numbers.row.text), isolated(numbers.column.text), formatWeight(numbers.entry))
       : "";
     this.note.hidden = !numbers.joined;
     this.#showVectors(data, numbers);
@@ -102,7 +102,7 @@ export class Cell {
   #lines(/** @type {LookData} */ data, /** @type {CellNumbers} */ { q, k, score, scaled, hidden, total, weight }) {
     const { d_k, attention } = data.model;
     const firstTerms = Array.from(q.slice(0, 2), (x, i) => `${formatNumber(x)} × ${formatNumber(k[i])}`).join(" + ");
-    const dots = `${firstTerms}${d_k > 2 ? t("look.andMore", d_k - 2) : ""} =`;
+    const dots = `${firstTerms}${d_k > 2 ? t("look.moreTerms", d_k - 2) : ""} =`;
     const exponent = make("sup", {}, hidden ? "−∞" : formatNumber(scaled));
     return [
       attention === "additive"

@@ -62,14 +62,14 @@ export class Controls {
     );
     choices.attention.update(
       t("look.attention"),
-      ATTENTION_KINDS.map((kind) => ({ value: kind, text: t(`look.shortUses.${kind}`) })),
+      ATTENTION_KINDS.map((kind) => ({ value: kind, text: t(`look.shortAttentionNames.${kind}`) })),
       place.attention,
     );
     choices.layer.update(t("look.layer"), numbered(data.nLayers(place.attention)), place.layer);
     choices.head.update(t("look.head"), numbered(data.model.n_heads), place.head);
     choices.level.update(
       t("look.level"),
-      [{ value: "words", text: t("look.words") }, { value: "pieces", text: t("look.pieces") }],
+      [{ value: "words", text: t("look.words") }, { value: "pieces", text: t("look.tokens") }],
       place.level,
     );
     const needed = CONTROLS_OF_STEP[stepName(place)];

@@ -76,7 +76,7 @@ function range(values, visible) {
  * @param {HeadView} view
  */
 export function headTable(view) {
-  const head = [t("look.looksAt"), ...view.columns.map((unit) => wordElement(unit.text, view.sides.columns))];
+  const head = [t("look.attendsTo"), ...view.columns.map((unit) => wordElement(unit.text, view.sides.columns))];
   const rows = view.rows.map((unit, r) => [
     wordElement(unit.text, view.sides.rows),
     ...view.columns.map((_, c) => {

@@ -84,8 +84,8 @@ export class HeadGrid {
     }
     return make(
       "div",
-      { class: "head-group", role: "group", "aria-label": t(`look.uses.${kind}`) },
-      make("p", { class: "head-group-name" }, t(`look.uses.${kind}`)),
+      { class: "head-group", role: "group", "aria-label": t(`look.attentionNames.${kind}`) },
+      make("p", { class: "head-group-name" }, t(`look.attentionNames.${kind}`)),
       layers,
     );
   }

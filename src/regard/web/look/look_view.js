@@ -73,13 +73,13 @@ export class LookView {
     this.#request = body;
   }
 
-  /** Says so if the translation above differs from the one shown here, for example because of rounded weights. */
+  /** Notes it if the translation above differs from the one shown here, for example because of quantised weights. */
   #compare() {
     if (this.#box.hidden || !this.#request || JSON.stringify(lookRequest()) !== JSON.stringify(this.#request)) return;
     const { text } = this.#look.target;
-    const rounded = currentModel()?.engine === "ctranslate2";
+    const otherEngine = currentModel()?.engine === "ctranslate2"; // the look is computed with PyTorch
     const differs = this.#comparable() && state.shown[selectedLine().index] !== text;
-    this.#showNote(differs ? t(rounded ? "look.rounded" : "look.other", isolated(text)) : "");
+    this.#showNote(differs ? t(otherEngine ? "look.otherEngine" : "look.other", isolated(text)) : "");
   }
 
   /** Whether the translation above is the model's own, of the same text by the same model. */

@@ -1,13 +1,13 @@
 // The English texts of "Look inside": names and captions.
 
-const PART_NAMES = { self: "self-attention", cross: "encoder–decoder attention", feed_forward: "feed-forward" };
-const USE_NAMES = {
+const SUBLAYER_NAMES = { self: "self-attention", cross: "encoder–decoder attention", feed_forward: "feed-forward" };
+const ATTENTION_NAMES = {
   encoder: "Encoder self-attention",
   decoder: "Decoder self-attention (masked)",
   cross: "Encoder–decoder attention",
 };
 const BLOCK_NAMES = {
-  pieces: "pieces",
+  pieces: "tokens",
   embedding: "embedding × √d_model",
   position: "+ position",
   norm: "norm",
@@ -22,9 +22,9 @@ const BLOCK_NAMES = {
 };
 
 export const LOOK_EN = {
-  uses: USE_NAMES,
-  shortUses: { encoder: "Encoder", decoder: "Decoder", cross: "Encoder → decoder" },
-  parts: PART_NAMES,
+  attentionNames: ATTENTION_NAMES,
+  shortAttentionNames: { encoder: "Encoder", decoder: "Decoder", cross: "Encoder → decoder" },
+  sublayerNames: SUBLAYER_NAMES,
   stacks: { encoder: "Encoder", decoder: "Decoder" },
   sides: { source: "source", target: "target" },
   blocks: BLOCK_NAMES,
@@ -49,10 +49,10 @@ export const LOOK_EN = {
   head: "Head",
   level: "Show",
   words: "words",
-  pieces: "pieces",
+  tokens: "tokens",
   word: "Word",
-  piece: "Piece",
-  number: "Number",
+  token: "Token",
+  tokenId: "ID",
   value: "Value",
   unit: "Unit",
   key: "Key",
@@ -73,9 +73,9 @@ export const LOOK_EN = {
   entropy: "Entropy",
   probability: "Probability",
   sublayer: "Sub-layer",
-  headName: ({ attention, layer, head }) => `${USE_NAMES[attention]}, layer ${layer + 1}, head ${head + 1}`,
+  headName: ({ attention, layer, head }) => `${ATTENTION_NAMES[attention]}, layer ${layer + 1}, head ${head + 1}`,
   layerHead: (layer, head) => `${layer + 1} · ${head + 1}`,
-  breadcrumb: ({ attention, layer, head }) => [USE_NAMES[attention], `layer ${layer + 1}`, `head ${head + 1}`],
+  breadcrumb: ({ attention, layer, head }) => [ATTENTION_NAMES[attention], `layer ${layer + 1}`, `head ${head + 1}`],
   breadcrumbLayer: (stack, layer) => [stack === "encoder" ? "Encoder" : "Decoder", `layer ${layer + 1}`],
   breadcrumbSide: (
     side,
@@ -91,22 +91,22 @@ export const LOOK_EN = {
   },
 
   // pictures
-  piecesCaption: (n, words, size) =>
-    `${n} pieces for ${words} words, each with its number in the vocabulary of ${size.toLocaleString("en")}`,
-  embeddingCaption: (d) => `One row of ${d} numbers per piece`,
-  embeddingLabel: (piece) => `Embeddings, compared with ${piece}`,
-  embeddingHint: (piece) =>
-    `Right: cosine similarity to the vector of ${piece} (1 = same direction). Choose another row to compare with it.`,
-  embeddingAt: (piece, i, weight, root, product) => `${piece}, number ${i}: ${weight} × ${root} = ${product}`,
-  similarity: (piece) => `Similarity to ${piece}`,
+  tokensCaption: (n, words, size) =>
+    `${n} tokens for ${words} words, each with its ID in the vocabulary of ${size.toLocaleString("en")}`,
+  embeddingCaption: (d) => `One row of ${d} numbers per token`,
+  embeddingLabel: (token) => `Embeddings, compared with ${token}`,
+  embeddingHint: (token) =>
+    `Right: cosine similarity to the vector of ${token} (1 = same direction). Choose another row to compare with it.`,
+  embeddingAt: (token, i, weight, root, product) => `${token}, number ${i}: ${weight} × ${root} = ${product}`,
+  similarity: (token) => `Similarity to ${token}`,
   similarityToPosition: (p) => `Similarity to position ${p}`,
   similarityToInput: "Similarity to the input",
   positionN: (p) => `position ${p}`,
   sum: "sum",
   sumLabel: "Embedding plus position",
   sumHint: "Point at a number to see the sum. Right: the length of the vector.",
-  sumOwn: (piece, p) => `${piece} at its own position, ${p}`,
-  sumMoved: (piece, from, to) => `${piece} moved from position ${from} to position ${to}`,
+  sumOwn: (token, p) => `${token} at its own position, ${p}`,
+  sumMoved: (token, from, to) => `${token} moved from position ${from} to position ${to}`,
   wavesCaption: (
     n,
     waves,
@@ -114,16 +114,16 @@ export const LOOK_EN = {
     ? `The waves of ${n} positions (rows): dark is +1, blank is −1`
     : `The ${n} learned position vectors of this sentence (rows): darker is larger`),
   sourcesCaption: "Where queries, keys and values come from in the three kinds of attention",
-  comesFrom: {
+  qkvSources: {
     encoder: [["source", "source"], ["source", "source"], ["source", "source"]],
     decoder: [["target so far", "target"], ["target so far", "target"], ["target so far", "target"]],
     cross: [["target so far", "target"], ["encoder’s output", "source"], ["encoder’s output", "source"]],
   },
   qkvNames: ["q: what a word is looking for", "k: what it can be found by", "v: what it passes on"],
   pointAtNumber: "Point at a number, or use ← → here, to see the calculation.",
-  looksAt: "attends to →",
-  looksMostAt: "Attends most to",
-  whoLooks: "Query",
+  attendsTo: "attends to →",
+  attendsMostTo: "Attends most to",
+  query: "Query",
   mapCaption: "Rows attend to columns; full colour is a weight of 1",
   scoresCaption: (low, high) => `Scores: from ${low} (blank) to ${high} (full colour)`,
   linesCaption: "The same as lines: words on the left attend to words on the right",
@@ -133,19 +133,19 @@ export const LOOK_EN = {
   hiddenByMask: "hidden by the mask",
   cellTitle: (query, key) => ["The calculation of one cell: ", query, " attends to ", key],
   cellVectors: "The vectors of this cell",
-  andMore: (n) => ` + … ${n} more`,
+  moreTerms: (n) => ` + … ${n} more`,
   additiveSum: (n) => `${n} terms, each with a learned factor, add up to`,
   maskHides: "this key is a later word:",
   timesValue: (weight, d) => `all ${d} numbers of v are multiplied by ${weight} and added to the sum`,
-  joined: (row, column, entry) =>
-    `This is the pair of pieces with the largest weight. In the map, “${row}” → “${column}” is ${entry}: the sum over the key’s pieces, averaged over the query’s pieces.`,
+  largestPair: (row, column, entry) =>
+    `This is the pair of tokens with the largest weight. In the map, “${row}” → “${column}” is ${entry}: the sum over the key’s tokens, averaged over the query’s tokens.`,
   switchWithout: (d) => `Without ÷ √${d}`,
   switchWith: (d) => `With ÷ √${d}`,
   withRoot: "with ÷ √d_k",
   withoutRoot: "without",
-  withoutCaption: (piece) => `The weights of ${piece} with and without ÷ √d_k`,
-  softmaxCaption: (piece) => `The row of ${piece}, step by step`,
-  valuesCaption: (piece) => `Weights × values, summed for ${piece}`,
+  withoutCaption: (token) => `The weights of ${token} with and without ÷ √d_k`,
+  softmaxCaption: (token) => `The row of ${token}, step by step`,
+  valuesCaption: (token) => `Weights × values, summed for ${token}`,
   valuesHint: "Point at a number to see its largest terms and their sum.",
   valuesOff: "This head is switched off: its output is set to 0.",
   headOutput: "output",
@@ -156,9 +156,9 @@ export const LOOK_EN = {
     } each`,
   topWordsCaption: (unit) => `What each head (layer · head) attends to most from “${unit}”`,
   thisHead: (head) => `head ${head + 1}`,
-  joinedLabel: "all heads",
-  joinedCaption: (heads, d_k, d) => `Concatenated: ${heads} × ${d_k} = ${d} numbers`,
-  joinedAt: (i, head, value) => `${i} (head ${head}): ${value}`,
+  allHeads: "all heads",
+  concatenatedCaption: (heads, d_k, d) => `Concatenated: ${heads} × ${d_k} = ${d} numbers`,
+  concatenatedAt: (i, head, value) => `${i} (head ${head}): ${value}`,
   mixedCaption: "Multiplied by W_O: the output of the sub-layer",
   before: "before",
   added: "added",
@@ -170,7 +170,7 @@ export const LOOK_EN = {
     `Before normalising: mean ${m}, standard deviation ${s}. After (with the learned gain): mean ${m2}, standard deviation ${s2}.`,
   preNormFacts: (m, s) =>
     `The sum has mean ${m} and standard deviation ${s}; the next sub-layer reads a normalised copy of it.`,
-  unitsCaption: (unit, firing, n) => `“${unit}”: ${firing} of ${n} units are active`,
+  unitsCaption: (unit, active, n) => `“${unit}”: ${active} of ${n} units are active`,
   unitCaption: (unit) => `Unit ${unit} for each word of the sentence`,
   afterLayer: (n) => `layer ${n}`,
   input: "input",
@@ -182,17 +182,18 @@ export const LOOK_EN = {
   encoderOutputCaption: (n, d, total, pre) =>
     `The encoder’s output: ${n} × ${d} = ${total} numbers${pre ? " (before the final normalisation)" : ""}`,
   vocabularyCaption: (step, of, entropy) =>
-    `Step ${step} of ${of}: the ten most likely pieces; entropy ${entropy} nats`,
+    `Step ${step} of ${of}: the ten most likely tokens; entropy ${entropy} nats`,
   target: "Target",
   targetLegend: (epsilon, size, right, rest) =>
-    `Training target if this piece is correct (label smoothing ${epsilon}): ${right} for this piece, ${rest} for each of the other ${
+    `Training target if this token is correct (label smoothing ${epsilon}): ${right} for this token, ${rest} for each of the other ${
       (size - 1).toLocaleString("en")
     }.`,
   logProbability: (total) => `Log-probability of the whole translation: ${total}`,
   beamCaption: (width, step) => `Beam of ${width} at step ${step}: kept hypotheses dark, dropped ones pale`,
-  finishedCaption: "Finished sentences",
+  finishedCaption: "Finished hypotheses",
   finishedSentence: "Sentence",
   sumOfLogs: "Σ log p",
   scoreAfterPenalty: "÷ length penalty",
-  noBeam: "This translation was given, not searched for, so there is no beam to show.",
+  noBeam:
+    "This translation was given, not found by search, so there is no beam to show. To see one, leave out the given translation, or select the first of the alternatives.",
 };

@@ -1,12 +1,12 @@
 // ‘들여다보기’의 한국어 이름과 그림 설명.
 
-const KOREAN_PARTS = { self: "셀프 어텐션", cross: "인코더–디코더 어텐션", feed_forward: "피드포워드" };
-const KOREAN_USES = {
+const KOREAN_SUBLAYER_NAMES = { self: "셀프 어텐션", cross: "인코더–디코더 어텐션", feed_forward: "피드포워드" };
+const KOREAN_ATTENTION_NAMES = {
   encoder: "인코더 셀프 어텐션",
   decoder: "디코더 셀프 어텐션(마스크)",
   cross: "인코더–디코더 어텐션",
 };
-const KOREAN_BLOCKS = {
+const KOREAN_BLOCK_NAMES = {
   pieces: "토큰",
   embedding: "임베딩 × √d_model",
   position: "+ 위치",
@@ -22,14 +22,14 @@ const KOREAN_BLOCKS = {
 };
 
 export const LOOK_KO = {
-  uses: KOREAN_USES,
-  shortUses: { encoder: "인코더", decoder: "디코더", cross: "인코더 → 디코더" },
-  parts: KOREAN_PARTS,
+  attentionNames: KOREAN_ATTENTION_NAMES,
+  shortAttentionNames: { encoder: "인코더", decoder: "디코더", cross: "인코더 → 디코더" },
+  sublayerNames: KOREAN_SUBLAYER_NAMES,
   stacks: { encoder: "인코더", decoder: "디코더" },
   sides: { source: "원문", target: "번역문" },
-  blocks: KOREAN_BLOCKS,
+  blocks: KOREAN_BLOCK_NAMES,
   shortBlocks: {
-    pieces: "글",
+    pieces: "토큰",
     embedding: "임베",
     position: "위치",
     self: "셀프",
@@ -49,10 +49,10 @@ export const LOOK_KO = {
   head: "헤드",
   level: "단위",
   words: "단어",
-  pieces: "토큰",
+  tokens: "토큰",
   word: "단어",
-  piece: "토큰",
-  number: "번호",
+  token: "토큰",
+  tokenId: "번호",
   value: "값",
   unit: "유닛",
   key: "키",
@@ -67,44 +67,44 @@ export const LOOK_KO = {
   yes: "예",
   no: "아니요",
   kept: "유지",
-  try: "해 보기",
+  try: "해 보기:",
   asTable: "표로 보기",
   mask: "마스크",
   entropy: "엔트로피",
   probability: "확률",
   sublayer: "서브층",
-  headName: ({ attention, layer, head }) => `${KOREAN_USES[attention]}, ${layer + 1}층, 헤드 ${head + 1}`,
+  headName: ({ attention, layer, head }) => `${KOREAN_ATTENTION_NAMES[attention]}, ${layer + 1}층, 헤드 ${head + 1}`,
   layerHead: (layer, head) => `${layer + 1} · ${head + 1}`,
-  breadcrumb: ({ attention, layer, head }) => [KOREAN_USES[attention], `${layer + 1}층`, `헤드 ${head + 1}`],
+  breadcrumb: ({ attention, layer, head }) => [KOREAN_ATTENTION_NAMES[attention], `${layer + 1}층`, `헤드 ${head + 1}`],
   breadcrumbLayer: (stack, layer) => [stack === "encoder" ? "인코더" : "디코더", `${layer + 1}층`],
   breadcrumbSide: (side) => [side === "source" ? "인코더" : "디코더", side === "source" ? "원문" : "지금까지 쓴 번역"],
   breadcrumbOutput: ["디코더", "출력"],
   blockName: ({ kind, stack, layer }) => {
     const where = stack === "encoder" ? "인코더" : "디코더";
     if (kind === "layer") return `${where} ${layer + 1}층`;
-    if (layer === undefined) return `${where}: ${KOREAN_BLOCKS[kind]}`;
+    if (layer === undefined) return `${where}: ${KOREAN_BLOCK_NAMES[kind]}`;
     return `${where} ${layer + 1}층: ${
-      kind === "self" && stack === "decoder" ? "마스크 셀프 어텐션" : KOREAN_BLOCKS[kind]
+      kind === "self" && stack === "decoder" ? "마스크 셀프 어텐션" : KOREAN_BLOCK_NAMES[kind]
     }`;
   },
 
   // 그림
-  piecesCaption: (n, words, size) =>
-    `단어 ${words}개가 토큰 ${n}개로 나뉘었습니다. 숫자는 토큰 목록(${size.toLocaleString("en")}개)에서의 번호입니다`,
-  embeddingCaption: (d) => `한 행이 토큰 하나이고 숫자는 ${d}개입니다`,
-  embeddingLabel: (piece) => `${piece} 기준으로 비교한 임베딩`,
-  embeddingHint: (piece) =>
-    `오른쪽 숫자는 ${piece} 벡터와의 유사도입니다(코사인 유사도, 1이면 같은 방향). 다른 행을 고르면 그 토큰과 비교합니다.`,
-  embeddingAt: (piece, i, weight, root, product) => `${piece}의 ${i}번째 수: ${weight} × ${root} = ${product}`,
-  similarity: (piece) => `${piece} 기준 유사도`,
+  tokensCaption: (n, words, size) =>
+    `단어 ${words}개가 토큰 ${n}개로 나뉘었습니다. 숫자는 어휘(토큰 ${size.toLocaleString("en")}개)에서의 번호입니다`,
+  embeddingCaption: (d) => `토큰마다 한 행, 행마다 숫자 ${d}개`,
+  embeddingLabel: (token) => `${token} 기준으로 비교한 임베딩`,
+  embeddingHint: (token) =>
+    `오른쪽 숫자는 ${token} 벡터와의 유사도입니다(코사인 유사도, 1이면 같은 방향). 다른 행을 고르면 그 토큰과 비교합니다.`,
+  embeddingAt: (token, i, weight, root, product) => `${token}의 ${i}번째 수: ${weight} × ${root} = ${product}`,
+  similarity: (token) => `${token} 기준 유사도`,
   similarityToPosition: (p) => `${p}번 위치와의 유사도`,
   similarityToInput: "입력과의 유사도",
   positionN: (p) => `${p}번 위치`,
   sum: "합",
   sumLabel: "임베딩에 위치를 더한 값",
   sumHint: "숫자를 가리키면 계산이 보입니다. 오른쪽은 벡터의 길이입니다.",
-  sumOwn: (piece, p) => `원래 위치(${p}번)의 ${piece}`,
-  sumMoved: (piece, from, to) => `${from}번에서 ${to}번 위치로 옮긴 ${piece}`,
+  sumOwn: (token, p) => `원래 위치(${p}번)의 ${token}`,
+  sumMoved: (token, from, to) => `${from}번에서 ${to}번 위치로 옮긴 ${token}`,
   wavesCaption: (
     n,
     waves,
@@ -112,16 +112,16 @@ export const LOOK_KO = {
     ? `위치 ${n}개의 파동(행 하나가 위치 하나): 가장 진한 칸은 +1, 빈칸은 −1`
     : `이 문장에 쓰인 학습된 위치 벡터 ${n}개(행 하나가 위치 하나): 진할수록 큰 값`),
   sourcesCaption: "세 가지 어텐션에서 쿼리, 키, 밸류가 나오는 곳",
-  comesFrom: {
+  qkvSources: {
     encoder: [["원문", "source"], ["원문", "source"], ["원문", "source"]],
-    decoder: [["지금까지의 번역", "target"], ["지금까지의 번역", "target"], ["지금까지의 번역", "target"]],
-    cross: [["지금까지의 번역", "target"], ["인코더 출력", "source"], ["인코더 출력", "source"]],
+    decoder: [["지금까지 쓴 번역", "target"], ["지금까지 쓴 번역", "target"], ["지금까지 쓴 번역", "target"]],
+    cross: [["지금까지 쓴 번역", "target"], ["인코더 출력", "source"], ["인코더 출력", "source"]],
   },
-  qkvNames: ["q: 무엇을 찾는가", "k: 무엇으로 찾히는가", "v: 무엇을 전달하는가"],
+  qkvNames: ["q: 무엇을 찾는가", "k: 무엇으로 검색되는가", "v: 무엇을 전달하는가"],
   pointAtNumber: "숫자를 가리키거나 여기서 ← → 키를 누르면 계산이 보입니다.",
-  looksAt: "주목하는 단어 →",
-  looksMostAt: "가장 주목하는 단어",
-  whoLooks: "쿼리",
+  attendsTo: "주목하는 단어 →",
+  attendsMostTo: "가장 주목하는 단어",
+  query: "쿼리",
   mapCaption: "행의 단어가 열의 단어에 주목합니다. 가장 진한 색이 가중치 1입니다",
   scoresCaption: (low, high) => `점수: 빈칸은 ${low}, 가장 진한 색은 ${high}`,
   linesCaption: "같은 내용을 선으로: 왼쪽 단어가 오른쪽 단어에 주목합니다",
@@ -131,19 +131,19 @@ export const LOOK_KO = {
   hiddenByMask: "마스크에 가려짐",
   cellTitle: (query, key) => ["한 칸의 계산 과정: ", query, " → ", key],
   cellVectors: "이 칸에 쓰인 벡터",
-  andMore: (n) => ` + … 나머지 ${n}개`,
+  moreTerms: (n) => ` + … 나머지 ${n}개`,
   additiveSum: (n) => `학습된 계수를 곱한 ${n}개 항의 합`,
   maskHides: "뒤에 올 단어이므로",
   timesValue: (weight, d) => `v의 숫자 ${d}개를 모두 ${weight}배 해서 더합니다`,
-  joined: (row, column, entry) =>
+  largestPair: (row, column, entry) =>
     `가중치가 가장 큰 토큰 한 쌍의 계산입니다. 히트맵의 “${row}” → “${column}” 칸은 ${entry}인데, 키 쪽 토큰은 더하고 쿼리 쪽 토큰은 평균한 값입니다.`,
   switchWithout: (d) => `÷ √${d} 없이 보기`,
   switchWith: (d) => `÷ √${d} 넣고 보기`,
   withRoot: "÷ √d_k 있음",
   withoutRoot: "없음",
-  withoutCaption: (piece) => `√d_k로 나눌 때와 나누지 않을 때 ${piece}의 가중치`,
-  softmaxCaption: (piece) => `${piece} 행의 계산 과정`,
-  valuesCaption: (piece) => `${piece}에 모이는 밸류 × 가중치`,
+  withoutCaption: (token) => `√d_k로 나눌 때와 나누지 않을 때 ${token}의 가중치`,
+  softmaxCaption: (token) => `${token} 행의 계산 과정`,
+  valuesCaption: (token) => `${token}에 모이는 밸류 × 가중치`,
   valuesHint: "숫자를 가리키면 큰 항들과 그 합이 보입니다.",
   valuesOff: "이 헤드는 꺼져 있어서 출력이 0입니다.",
   headOutput: "출력",
@@ -151,9 +151,9 @@ export const LOOK_KO = {
   headGridCaption: (heads, layers) => `모든 헤드: 층 ${layers}개(행) × 헤드 ${heads}개`,
   topWordsCaption: (unit) => `“${unit}”에서 각 헤드(층 · 헤드)가 가장 주목하는 단어`,
   thisHead: (head) => `헤드 ${head + 1}`,
-  joinedLabel: "모든 헤드",
-  joinedCaption: (heads, d_k, d) => `이어 붙이면 ${heads} × ${d_k} = 숫자 ${d}개`,
-  joinedAt: (i, head, value) => `${i}번째(헤드 ${head}): ${value}`,
+  allHeads: "모든 헤드",
+  concatenatedCaption: (heads, d_k, d) => `이어 붙이면 ${heads} × ${d_k} = 숫자 ${d}개`,
+  concatenatedAt: (i, head, value) => `${i}번째(헤드 ${head}): ${value}`,
   mixedCaption: "W_O를 곱한 결과: 이 서브층의 출력",
   before: "입력",
   added: "더한 값",
@@ -164,11 +164,11 @@ export const LOOK_KO = {
   normFacts: (m, s, m2, s2) =>
     `정규화하기 전에는 평균 ${m}, 표준편차 ${s}이고, 정규화하고 학습된 배율을 곱한 뒤에는 평균 ${m2}, 표준편차 ${s2}입니다.`,
   preNormFacts: (m, s) => `합의 평균은 ${m}, 표준편차는 ${s}입니다. 다음 서브층은 이 값을 정규화한 사본을 읽습니다.`,
-  unitsCaption: (unit, firing, n) => `“${unit}”에서는 유닛 ${n}개 중 ${firing}개가 활성화됩니다`,
+  unitsCaption: (unit, active, n) => `“${unit}”에서는 유닛 ${n}개 중 ${active}개가 활성화됩니다`,
   unitCaption: (unit) => `단어별 ${unit}번 유닛의 값`,
   afterLayer: (n) => `${n}층`,
   input: "입력",
-  layersCaption: (unit, n, d) => `층을 지날 때마다의 “${unit}”. 모든 층의 출력은 ${n} × ${d}개의 숫자입니다`,
+  layersCaption: (unit, n, d) => `층별로 본 “${unit}”의 벡터. 층마다 출력은 ${n} × ${d}개의 숫자입니다`,
   layersHint: "오른쪽 숫자는 처음 입력과의 유사도입니다(코사인 유사도, 1이면 같은 방향).",
   switchMask: "마스크 없이 보기",
   alignmentHead: (layer, head) =>
@@ -179,14 +179,15 @@ export const LOOK_KO = {
     `${of}단계 중 ${step}단계: 확률이 가장 높은 토큰 열 개, 엔트로피 ${entropy} nat`,
   target: "학습 목표",
   targetLegend: (epsilon, size, right, rest) =>
-    `이 토큰이 정답일 때의 목표 확률(스무딩 ${epsilon}): 이 토큰은 ${right}, 나머지 ${
+    `이 토큰이 정답일 때의 목표 확률(레이블 스무딩 ${epsilon}): 이 토큰은 ${right}, 나머지 ${
       (size - 1).toLocaleString("en")
     }개는 ${rest}씩.`,
   logProbability: (total) => `번역문 전체의 로그 확률: ${total}`,
   beamCaption: (width, step) => `너비 ${width}인 빔의 ${step}단계: 남긴 후보는 진하게, 버린 후보는 옅게 표시`,
-  finishedCaption: "끝까지 쓴 문장",
+  finishedCaption: "완성된 후보",
   finishedSentence: "문장",
   sumOfLogs: "Σ log p",
   scoreAfterPenalty: "÷ 길이 페널티",
-  noBeam: "이 번역은 탐색한 것이 아니라 주어진 것이라 보여 줄 빔이 없습니다.",
+  noBeam:
+    "이 번역은 탐색으로 찾은 것이 아니라 직접 지정한 것이어서 보여 줄 빔이 없습니다. 번역을 지정하지 않거나 ‘다른 번역’ 목록에서 첫 번째를 고르면 볼 수 있습니다.",
 };

@@ -42,8 +42,8 @@ export const PAGE_EN = {
   translating: "translating…",
   milliseconds: (n) => `${n} ms`,
   score: "Log-probability, normalised for length: closer to 0 is better",
-  "alternatives.title": "Other translations found by the search",
-  "alternatives.of": (n) => `Line ${n}: other translations found by the search`,
+  "alternatives.title": "Translations found by beam search, best first",
+  "alternatives.of": (n) => `Line ${n}: translations found by beam search, best first`,
   "word.info": ({ from, to, confidence }) =>
     [from && to ? `${from} ↔ ${to}` : from || to, confidence && `${confidence} confident`].filter(Boolean).join(" · "),
   "word.hint": "Point at a word, or place the cursor in it, to see which word it is aligned with.",
@@ -78,8 +78,8 @@ export const PAGE_EN = {
   "line.next": "Next line",
   "look.blank": "Type a sentence above to see how the model translates it.",
   "look.waiting": "Computing…",
-  "look.rounded": (text) =>
-    `For speed, the service translates with quantised weights. With the exact weights shown here, the translation is “${text}”.`,
+  "look.otherEngine": (text) =>
+    `For speed, the service translates with CTranslate2, whose weights may be quantised. With PyTorch and full precision, as shown here, the translation is “${text}”.`,
   "look.other": (text) => `This shows how the model arrives at “${text}”, which differs from the translation above.`,
   "look.failed": "This sentence cannot be shown.",
 
@@ -110,7 +110,7 @@ export const PAGE_EN = {
   "try.before": "Before",
   "try.after": "After",
   "try.same": "The translation stays the same.",
-  "try.nothing": "Nothing is changed yet. Click a head or use a switch.",
+  "try.nothing": "Nothing has been changed yet. Click a head or use a switch.",
   "try.changed": (n) => `${plural(n, "word")} changed`,
   "try.logp": "log-probability",
   "try.effect": (delta, factor) =>

@@ -1,4 +1,4 @@
-// 화면의 한국어 글. 영어를 옮긴 것이 아니라 같은 뜻을 한국어로 다시 쓴 것이다.
+// 화면의 한국어 텍스트. 영어를 옮긴 것이 아니라 같은 뜻을 한국어로 다시 쓴 것이다.
 
 const ATTENTION_NAMES_KO = { encoder: "인코더", decoder: "디코더", cross: "인코더–디코더" };
 const ERRORS_KO = {
@@ -36,13 +36,13 @@ export const PAGE_KO = {
   share: "링크 복사",
   copied: "복사했습니다",
   shared: "링크를 복사했습니다",
-  "shared.short": "링크를 복사했습니다. 글이 너무 길어 링크에는 넣지 못했습니다",
+  "shared.short": "링크를 복사했습니다. 문장이 너무 길어 링크에는 넣지 못했습니다",
   "copy.failed": "브라우저가 복사를 허용하지 않습니다",
   translating: "번역하는 중…",
   milliseconds: (n) => `${n}ms`,
   score: "길이로 정규화한 로그 확률. 0에 가까울수록 좋습니다",
-  "alternatives.title": "탐색에서 함께 찾은 번역",
-  "alternatives.of": (n) => `${n}번째 줄의 다른 번역`,
+  "alternatives.title": "빔 서치로 찾은 번역(점수순)",
+  "alternatives.of": (n) => `${n}번째 줄: 빔 서치로 찾은 번역(점수순)`,
   "word.info": ({ from, to, confidence }) =>
     [from && to ? `${from} ↔ ${to}` : from || to, confidence && `확신도 ${confidence}`].filter(Boolean).join(" · "),
   "word.hint": "원문이나 번역문의 단어를 가리키거나 커서를 두면 대응하는 단어가 표시됩니다.",
@@ -72,13 +72,13 @@ export const PAGE_KO = {
   "key.ok": "사용하기",
   "key.cancel": "나중에",
 
-  "line.of": (n, all) => `${all}줄 가운데 ${n}번째`,
+  "line.of": (n, all) => `전체 ${all}줄 중 ${n}번째 줄`,
   "line.previous": "이전 줄",
   "line.next": "다음 줄",
   "look.blank": "위에 문장을 입력하면 모델이 그 문장을 어떻게 번역하는지 볼 수 있습니다.",
   "look.waiting": "계산하는 중…",
-  "look.rounded": (text) =>
-    `서비스는 속도를 위해 양자화한 가중치로 번역합니다. 여기에 보이는 원래 가중치로 계산하면 번역은 “${text}”입니다.`,
+  "look.otherEngine": (text) =>
+    `서비스는 속도를 위해 CTranslate2로 번역하며, 이때 가중치가 양자화되어 있을 수 있습니다. 여기처럼 PyTorch에서 양자화 없이 계산하면 번역은 “${text}”입니다.`,
   "look.other": (text) =>
     `여기에 보이는 것은 위와 다른 번역이 나오는 과정입니다. 여기서 이 문장의 번역은 “${text}”입니다.`,
   "look.failed": "이 문장은 보여 줄 수 없습니다.",

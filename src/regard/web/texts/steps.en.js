@@ -3,20 +3,20 @@
 
 export const STEPS_EN = {
   pieces: {
-    title: () => "The sentence is split into pieces",
+    title: () => "The sentence is split into tokens",
     text: (f) =>
-      `The vocabulary has ${f.size} pieces, each with a number. Frequent words are one piece, rare words are split into several; ▁ marks the start of a word and </s> the end of the sentence.`,
+      `The vocabulary has ${f.size} tokens (words and sub-words), each with an ID. Frequent words are one token, rare words are split into several; ▁ marks the start of a word and </s> the end of the sentence.`,
     try: () => "Add a made-up word to your sentence and see how it is split.",
     questions: [[
-      "Why pieces instead of words?",
+      "Why sub-words instead of words?",
       (f) =>
-        `There is no end to the words of a language, and most are too rare to learn from. ${f.size} pieces can spell almost any text, and what is learned about a stem or an ending helps with every word that contains it.`,
+        `A language has no complete list of words, and most words are too rare to learn from. ${f.size} tokens can spell almost any text, and what is learned about a stem or an ending helps with every word that contains it.`,
     ]],
   },
   embedding: {
-    title: (f) => `Each piece becomes ${f.d_model} numbers`,
+    title: (f) => `Each token becomes ${f.d_model} numbers`,
     text: (f) =>
-      `A learned table has one row of ${f.d_model} numbers per piece. The row is looked up and multiplied by √${f.d_model} = ${f.root_model}; a piece has the same numbers wherever it occurs.`,
+      `A learned table has one row of ${f.d_model} numbers per token. The row is looked up and multiplied by √${f.d_model} = ${f.root_model}; a token has the same numbers wherever it occurs.`,
     try: () =>
       "Choose a word that occurs twice: both rows are identical, with similarity 1.00. Nothing here depends on the order of the words.",
     questions: [[
@@ -26,7 +26,7 @@ export const STEPS_EN = {
           f.tie === "none"
             ? "Learned embeddings are small numbers."
             : "The same table is used for the softmax at the end, where its numbers have to be small."
-        } The factor keeps them from being drowned out by ${
+        } The factor keeps them from being outweighed by ${
           f.waves ? "the waves that are added next, which reach 1" : "the position vectors that are added next"
         }.`,
     ]],
@@ -66,7 +66,7 @@ export const STEPS_EN = {
     ],
   },
   scores: {
-    title: () => "Every query meets every key",
+    title: () => "Every query is compared with every key",
     text: (f) => {
       if (f.kind === "additive") {
         return "The score of a pair is vᵀ tanh(q + k), a small network with one hidden layer. This is the attention of earlier models, with which the paper compares its own; it is not scaled.";
@@ -94,7 +94,7 @@ export const STEPS_EN = {
     questions: [[
       "Why a softmax?",
       () =>
-        "It turns any scores into positive weights that add up to 1, so the next step is a weighted average. It is also differentiable: a slightly higher score gives a slightly higher weight, so training knows in which direction to go. Picking only the best word would not allow that.",
+        "It turns any scores into positive weights that add up to 1, so the next step is a weighted average. It is also differentiable: a slightly higher score gives a slightly higher weight, so there is a gradient to learn from. Picking only the best word would give none.",
     ]],
   },
   values: {
@@ -164,7 +164,7 @@ export const STEPS_EN = {
   layers: {
     title: () => "The next layer",
     text: (f) =>
-      `The output of a layer has the same shape as its input, one vector of ${f.d_model} numbers per piece, so layers can be stacked: this stack has ${f.n_layers}. Each layer has its own weights.`,
+      `The output of a layer has the same shape as its input, one vector of ${f.d_model} numbers per token, so layers can be stacked: this stack has ${f.n_layers}. Each layer has its own weights.`,
     try: () =>
       "Choose a word that occurs twice: at the input only the position differs, at the top the vectors are different.",
     questions: [[
@@ -200,28 +200,28 @@ export const STEPS_EN = {
     questions: [[
       "What passes from the encoder to the decoder?",
       (f) =>
-        `Only the encoder’s final output, one vector per source piece: ${f.n_source} × ${f.d_model} numbers, from which each decoder layer computes its own keys and values. Unlike in earlier models, the sentence does not have to fit into a single vector.`,
+        `Only the encoder’s final output, one vector per source token: ${f.n_source} × ${f.d_model} numbers, from which each decoder layer computes its own keys and values. Unlike in earlier models, the sentence does not have to fit into a single vector.`,
     ]],
   },
   vocabulary: {
     title: () => "Softmax over the vocabulary",
     text: (f) =>
-      `The decoder’s final vector is compared with each of the ${f.size_target} pieces, and a softmax turns the scores into probabilities. The ten most likely pieces are shown for each step; the chosen one is bold.`,
+      `The decoder’s final vector is compared with each of the ${f.size_target} tokens, and a softmax turns the scores into probabilities. The ten most likely tokens are shown for each step; the chosen one is bold.`,
     try: () => "Go through the steps and find where the model is unsure: there the entropy is high.",
     questions: [
       [
         "Why label smoothing?",
         (f) =>
           f.smoothing === null
-            ? "In the paper, the target probability of the correct piece is 0.9, and the rest is spread over all others, because a target of 1 would make the scores grow without limit. Whether this model was trained like that is not recorded."
-            : `The target probability of the correct piece is ${f.smoothed}, and the rest is spread over all pieces. A target of 1 would make the scores grow without limit and the model overconfident. Perplexity gets slightly worse, translations get better.`,
+            ? "In the paper, the target probability of the correct token is 0.9, and the rest is spread over all others, because a target of 1 would make the scores grow without limit. Whether this model was trained like that is not recorded."
+            : `The target probability of the correct token is ${f.smoothed}, and the rest is spread over all tokens. A target of 1 would make the scores grow without limit and the model overconfident. Perplexity gets slightly worse, translations get better.`,
       ],
       [
         "Why do the embedding and the softmax share a matrix?",
         (f) =>
           f.tie === "none"
-            ? "The vector that represents a piece at the input can also be used to recognise it at the output, so the paper uses one matrix for both. This model has separate matrices."
-            : `The vector that represents a piece at the input can also be used to recognise it at the output, so one matrix of ${f.size_target} × ${f.d_model} does both. That saves ${f.shared} parameters, and what is learned at one end helps at the other.`,
+            ? "The vector that represents a token at the input can also be used to recognise it at the output, so the paper uses one matrix for both. This model has separate matrices."
+            : `The vector that represents a token at the input can also be used to recognise it at the output, so one matrix of ${f.size_target} × ${f.d_model} does both. That saves ${f.shared} parameters, and what is learned at one end helps at the other.`,
       ],
     ],
   },
@@ -229,7 +229,7 @@ export const STEPS_EN = {
     title: () => "Beam search",
     text: (f) =>
       `At each step, the ${f.beam} best hypotheses are kept and extended; the number below each is the sum of its log-probabilities. When one ends with </s>, its sum is divided by a length penalty, and the best result is the translation.`,
-    try: () => "Move the slider back to the start and let the tree grow.",
+    try: () => "Move the slider to the start, then forward to see the tree grow.",
     questions: [[
       "Why not always take the most likely word?",
       () =>

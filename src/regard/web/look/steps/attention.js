@@ -212,7 +212,7 @@ export class ValuesStep {
     const { data, place } = context;
     const { attention, layer, head } = place;
     const sides = sidesOf(attention);
-    this.words.update(t("look.whoLooks"), unitOptions(data.rows(attention, place.level), sides.rows), place.row);
+    this.words.update(t("look.query"), unitOptions(data.rows(attention, place.level), sides.rows), place.row);
     const { query, weights } = rowOf(context);
     const keys = data.keySide(attention).pieces;
     const values = data.attention(attention, layer, "v");

@@ -166,7 +166,7 @@ export class BeamStep {
       () =>
         table(
           t("look.beamCaption", beam.width, step),
-          [t("look.piece"), "log p", t("look.sumOfLogs"), t("look.kept")],
+          [t("look.token"), "log p", t("look.sumOfLogs"), t("look.kept")],
           now.map((
             node,
           ) => [

@@ -44,7 +44,7 @@ class TopWords {
       () =>
         table(
           t("look.topWordsCaption", query),
-          [t("look.head"), t("look.looksMostAt"), t("look.weight"), t("look.entropy")],
+          [t("look.head"), t("look.attendsMostTo"), t("look.weight"), t("look.entropy")],
           heads.map((top) => [
             t("look.layerHead", top.layer, top.head),
             wordElement(columns[top.best].text, side),
@@ -95,7 +95,7 @@ export class HeadsStep {
     this.context = context;
     const { data, place } = context;
     const { attention, layer, head, level } = place;
-    this.words.update(t("look.whoLooks"), unitOptions(data.rows(attention, level), sidesOf(attention).rows), place.row);
+    this.words.update(t("look.query"), unitOptions(data.rows(attention, level), sidesOf(attention).rows), place.row);
     const options = {
       look: data.look,
       data,
@@ -121,14 +121,14 @@ export class HeadsStep {
     const own = joined.map((x, i) => (Math.floor(i / d_k) === head ? x : 0));
     const rows = [
       { label: t("look.thisHead", head), values: own, side: "attention", groups: n_heads, height: 28 },
-      { label: t("look.joinedLabel"), values: joined, groups: n_heads, bold: true, height: 28 },
+      { label: t("look.allHeads"), values: joined, groups: n_heads, bold: true, height: 28 },
     ];
     this.joined.update(rows, {
-      label: t("look.joinedCaption", n_heads, d_k, d_model),
+      label: t("look.concatenatedCaption", n_heads, d_k, d_model),
       hint: "",
-      describe: (i) => t("look.joinedAt", i + 1, Math.floor(i / d_k) + 1, formatNumber(joined[i])),
+      describe: (i) => t("look.concatenatedAt", i + 1, Math.floor(i / d_k) + 1, formatNumber(joined[i])),
     });
-    this.joinedPanel.update(t("look.joinedCaption", n_heads, d_k, d_model));
+    this.joinedPanel.update(t("look.concatenatedCaption", n_heads, d_k, d_model));
     const added = data.sublayer(stackOf(attention), layer, attention === "cross" ? "cross" : "self", "added").at(query);
     this.mixed.update([{ label: "× W_O", values: added, bold: true, height: 28 }], {
       label: t("look.mixedCaption"),

@@ -53,11 +53,11 @@ export class PiecesStep {
     const size = side === "source" ? data.model.n_src_symbols : data.model.n_tgt_symbols;
     this.list.replaceChildren(...sentence.words.map((unit) => this.#word(unit, sentence, side)));
     this.panel.update(
-      t("look.piecesCaption", sentence.pieces.length, sentence.words.length, size),
+      t("look.tokensCaption", sentence.pieces.length, sentence.words.length, size),
       () =>
         table(
-          t("look.piecesCaption", sentence.pieces.length, sentence.words.length, size),
-          [t("look.piece"), t("look.number"), t("look.word")],
+          t("look.tokensCaption", sentence.pieces.length, sentence.words.length, size),
+          [t("look.token"), t("look.tokenId"), t("look.word")],
           sentence.pieces.map((
             piece,
           ) => [wordElement(piece.text, side), String(piece.id), wordElement(sentence.words[piece.word].text, side)]),
@@ -123,7 +123,7 @@ export class EmbeddingStep {
       () =>
         table(
           t("look.embeddingCaption", data.model.d_model),
-          [t("look.piece"), t("look.length"), t("look.similarity", selectedText)],
+          [t("look.token"), t("look.length"), t("look.similarity", selectedText)],
           sentence.pieces.map((
             piece,
             i,
@@ -211,7 +211,7 @@ export class PositionStep {
     this.context = context;
     this.piece = `${side}.${piece}`;
     this.words.update(
-      t("look.piece"),
+      t("look.token"),
       sentence.pieces.map(({ text, special }, i) => ({ value: i, text, side, special })),
       piece,
     );

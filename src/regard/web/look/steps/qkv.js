@@ -28,13 +28,13 @@ class QkvSources {
         const name = make(
           "button",
           { type: "button", class: "plain", onclick: () => go({ attention: kind }) },
-          t(`look.uses.${kind}`),
+          t(`look.attentionNames.${kind}`),
         );
         const row = make(
           "tr",
           {},
           make("th", { scope: "row" }, name),
-          t(`look.comesFrom.${kind}`).map(([text, side]) => make("td", { class: `of-${side}` }, text)),
+          t(`look.qkvSources.${kind}`).map(([text, side]) => make("td", { class: `of-${side}` }, text)),
         );
         setAttribute(row, "data-here", kind === place.attention);
         return row;

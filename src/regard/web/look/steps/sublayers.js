@@ -153,7 +153,7 @@ export class ResidualStep extends WordStep {
     const { stack, units, piece, part } = selectionOf(context);
     const parts = (stack === "encoder" ? ["self", "feed_forward"] : ["self", "cross", "feed_forward"]).map((value) => ({
       value,
-      text: t(`look.parts.${value}`),
+      text: t(`look.sublayerNames.${value}`),
     }));
     this.parts.update(t("look.sublayer"), parts, part);
     this.lengths.update(context);

@@ -44,7 +44,7 @@ export class VocabularyStep {
       () =>
         table(
           caption,
-          [t("look.piece"), t("look.probability"), ...(target ? [t("look.target")] : [])],
+          [t("look.token"), t("look.probability"), ...(target ? [t("look.target")] : [])],
           listed.map((piece) => [
             wordElement(piece.text, "target"),
             formatWeight(piece.probability),
