@@ -14,44 +14,44 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 sys.path.insert(0, str(Path(__file__).parent))
-from look_fixture import Shape, make_look, softmax
-from look_site import SHAPES, WALK, Site
+from look_server import SHAPES, WALK, LookServer
+from random_look import Shape, make_look, softmax
 
 N_STEPS = 15
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    site = Site()
-    yield site
-    site.server.shutdown()
-    site.server.server_close()
+def look_server() -> Iterator[LookServer]:
+    look_server = LookServer()
+    yield look_server
+    look_server.server.shutdown()
+    look_server.server.server_close()
 
 
 Opener = Callable[..., Page]
 
 
 @pytest.fixture
-def open_panel(browser: Browser, site: Site) -> Iterator[Opener]:
+def open_panel(browser: Browser, look_server: LookServer) -> Iterator[Opener]:
     """Opens the panel on a look; the test fails if the page reports an error."""
-    complaints: list[str] = []
+    problems: list[str] = []
     pages: list[Page] = []
 
     def open_it(look: dict[str, Any], width: int = 1400, **options: Any) -> Page:
-        site.look = look
+        look_server.look = look
         page = browser.new_page(viewport={"width": width, "height": 900}, **options)
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(dialog.message))
         pages.append(page)
-        page.goto(site.address)
+        page.goto(look_server.address)
         page.locator("body[data-ready]").wait_for()
         return page
 
     yield open_it
     for page in pages:
         page.close()
-    assert complaints == []
+    assert problems == []
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def numbers(array: dict[str, Any]) -> Any:
     return np.frombuffer(b64decode(array["float32"]), "<f4").reshape(array["shape"]).astype(float)
 
 
-def attention_of(look: dict[str, Any], use: str, layer: int) -> dict[str, Any]:
-    return next(one for one in look["attentions"] if (one["attention"], one["layer"]) == (use, layer))
+def attention_of(look: dict[str, Any], kind: str, layer: int) -> dict[str, Any]:
+    return next(record for record in look["attentions"] if (record["attention"], record["layer"]) == (kind, layer))
 
 
 def go(page: Page, **place: Any) -> None:
@@ -83,32 +83,32 @@ def test_every_step_opens_for_every_model(open_panel: Opener, name: str) -> None
     for language, width in (("en", 1400), ("ko", 360)):
         page.set_viewport_size({"width": width, "height": 900})
         page.locator("#panel[data-wide]" if width > 1000 else "#panel[data-narrow]").wait_for()
-        for number, found in enumerate(page.evaluate(WALK, language), start=1):
-            titles.add(found["title"])
-            assert found["questions"] >= 1, number
-            assert (found["here"], found["strange"], found["tooWide"]) == (1, [], 0), number
+        for number, step in enumerate(page.evaluate(WALK, language), start=1):
+            titles.add(step["title"])
+            assert step["questions"] >= 1, number
+            assert (step["here"], step["invalid"], step["tooWide"]) == (1, [], 0), number
     assert len(titles) == 2 * N_STEPS
     assert page.locator("img").count() == 0
 
 
-@pytest.mark.parametrize(("use", "layer", "head"), [("encoder", 0, 0), ("encoder", 1, 3), ("cross", 1, 2)])
+@pytest.mark.parametrize(("kind", "layer", "head"), [("encoder", 0, 0), ("encoder", 1, 3), ("cross", 1, 2)])
 def test_cell_calculation_shows_the_numbers_of_the_look(
-    open_panel: Opener, look: dict[str, Any], use: str, layer: int, head: int
+    open_panel: Opener, look: dict[str, Any], kind: str, layer: int, head: int
 ) -> None:
     page = open_panel(look)
-    found = attention_of(look, use, layer)
+    record = attention_of(look, kind, layer)
     for row, column in ((0, 0), (3, 5), (8, 2)):
-        go(page, step="softmax", attention=use, layer=layer, head=head, level="pieces", row=row, column=column)
+        go(page, step="softmax", attention=kind, layer=layer, head=head, level="pieces", row=row, column=column)
         for name, shown in (("scores", "score"), ("scaled", "scaled"), ("weights", "weight")):
-            assert number(page, shown) == pytest.approx(numbers(found[name])[head, row, column], abs=0.006)
+            assert number(page, shown) == pytest.approx(numbers(record[name])[head, row, column], abs=0.006)
         assert number(page, "score") == pytest.approx(
-            numbers(found["q"])[head, row] @ numbers(found["k"])[head, column], abs=0.01
+            numbers(record["q"])[head, row] @ numbers(record["k"])[head, column], abs=0.01
         )
         assert number(page, "row-sum") == 1
 
 
 def test_word_weights_are_summed_over_keys_and_averaged_over_queries(open_panel: Opener) -> None:
-    look = make_look(Shape(longest=5))
+    look = make_look(Shape(max_letters=5))
     page = open_panel(look)
     words = look["source"]["words"]
     row = next(i for i, word in enumerate(words) if word["text"] == "animal")
@@ -167,23 +167,23 @@ def test_word_can_be_moved_to_another_position(open_panel: Opener, look: dict[st
     page = open_panel(look)
     go(page, step="position", attention="encoder", level="pieces", row=1)
     page.locator('[data-slider="position"]').fill("20")
-    strips = page.locator(".panel-sum .vectors")
-    strips.focus()
+    bars = page.locator(".panel-sum .vectors")
+    bars.focus()
     page.keyboard.press("ArrowRight")  # the first number: sin(20)
     page.keyboard.press("ArrowRight")  # the second: cos(20)
     embedded = numbers(look["embedding"]["source"]["embedded"])[1, 1]
-    shown = strips.locator(".readout").inner_text()
+    shown = bars.locator(".readout").inner_text()
     assert float(shown.rsplit("=", 1)[1].replace("−", "-")) == pytest.approx(embedded + np.cos(20), abs=0.006)
 
 
 def test_arrow_keys_walk_from_the_first_step_to_the_last_and_back(open_panel: Opener, look: dict[str, Any]) -> None:
     page = open_panel(look)
-    seen = []
+    places = []
     for _ in range(N_STEPS):
-        seen.append(page.evaluate("[panel.place.step, panel.place.attention]"))
+        places.append(page.evaluate("[panel.place.step, panel.place.attention]"))
         page.keyboard.press("ArrowRight")
-    assert [stop for stop, _ in seen] == list(range(1, N_STEPS + 1))
-    assert [use for _, use in seen[10:13]] == ["encoder", "decoder", "cross"]
+    assert [step for step, _ in places] == list(range(1, N_STEPS + 1))
+    assert [attention for _, attention in places[10:13]] == ["encoder", "decoder", "cross"]
     for _ in range(N_STEPS):
         page.keyboard.press("ArrowLeft")
     assert page.evaluate("[panel.place.step, panel.place.attention]") == [1, "encoder"]
@@ -194,14 +194,14 @@ def test_arrow_keys_walk_unless_the_focused_element_uses_them(open_panel: Opener
     page = open_panel(look)
     page.evaluate(
         """() => { for (const [tag, role] of [["button", ""], ["textarea", ""], ["select", ""], ["button", "slider"]]) {
-        const one = document.createElement(tag);
-        if (role) one.setAttribute("role", role);
-        one.className = "around";
-        document.body.prepend(one); } }"""
+        const element = document.createElement(tag);
+        if (role) element.setAttribute("role", role);
+        element.className = "around";
+        document.body.prepend(element); } }"""
     )
     slider, select, field, button = page.locator(".around").all()
-    for own in (slider, select, field):
-        own.focus()
+    for element in (slider, select, field):
+        element.focus()
         page.keyboard.press("ArrowRight")
         assert page.evaluate("panel.place.step") == 1
     button.focus()
@@ -212,8 +212,8 @@ def test_arrow_keys_walk_unless_the_focused_element_uses_them(open_panel: Opener
 def test_softmax_table_is_captioned_with_the_query(open_panel: Opener, look: dict[str, Any]) -> None:
     page = open_panel(look)
     go(page, step="softmax", attention="cross", layer=0, head=0, level="pieces", row=3, column=1)
-    asked = look["target"]["outputs"]["pieces"][3]["text"]
-    assert page.locator(".softmax-table caption").text_content() == f"The row of \u2068{asked}\u2069, step by step"
+    query = look["target"]["outputs"]["pieces"][3]["text"]
+    assert page.locator(".softmax-table caption").text_content() == f"The row of \u2068{query}\u2069, step by step"
 
 
 def test_right_to_left_word_does_not_reverse_a_caption(open_panel: Opener) -> None:
@@ -248,7 +248,7 @@ def test_arrow_keys_move_the_cell_inside_a_heat_map(open_panel: Opener, look: di
 @pytest.mark.parametrize("width", [1400, 400])
 def test_every_block_of_the_figure_opens_its_step(open_panel: Opener, look: dict[str, Any], width: int) -> None:
     page = open_panel(look, width)
-    blocks = page.locator(".block:not(.block-layer, .block-norm)")  # they open the end of their sub-layer
+    blocks = page.locator(".block:not(.block-layer, .block-norm)")  # those open the end of their sub-layer
     passed_before = 0
     for i in range(blocks.count()):
         block = blocks.nth(i)
@@ -312,14 +312,14 @@ def test_vocabulary_and_beam_show_the_search(open_panel: Opener, look: dict[str,
     )
 
 
-def test_finished_sentence_decodes_byte_pieces(open_panel: Opener, look: dict[str, Any]) -> None:
+def test_finished_hypothesis_decodes_byte_tokens(open_panel: Opener, look: dict[str, Any]) -> None:
     look = deepcopy(look)
     by_id = {node["id"]: node for node in look["beam"]["nodes"]}
-    one = next(node for node in look["beam"]["nodes"] if node["finished"])
+    node = next(node for node in look["beam"]["nodes"] if node["finished"])
     path = []
-    while one["parent"] is not None:
-        path.append(one)
-        one = by_id[one["parent"]]
+    while node["parent"] is not None:
+        path.append(node)
+        node = by_id[node["parent"]]
     for node, text in zip(reversed(path[1:]), ["▁", "<0xEA>", "<0xB0>", "<0x80>", "▁Tier"], strict=False):
         node["text"] = text
     page = open_panel(look)

@@ -1,4 +1,4 @@
-"""One Chromium for all tests of the page; each test gets a page of its own, and fails when that page complains."""
+"""Fixtures of the page's tests: a real service, a fake server, and browser pages whose errors fail the test."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from regard.serve.models import load_models
 from regard.serve.service import Service
 from regard.translator import Translator
 
-from .fake import Fake
+from .fake_server import FakeServer
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-Visit = Callable[..., Page]
+PageOpener = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
@@ -44,27 +44,27 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def known() -> tuple[str, str]:
-    """A sentence of which the stored model makes the same with rounded weights as with exact ones, and what."""
+def sentence_and_translation() -> tuple[str, str]:
+    """A sentence that the stored model translates identically with quantised and exact weights."""
     lines = [GOLDEN.joinpath(name).read_text().splitlines() for name in ("source.txt", "expected.txt")]
     with Translator.load(GOLDEN / "model", threads=1) as translator:
-        rounded = [one.text for one in translator.translate(lines[0])]
-    return next((line, exact) for line, exact, text in zip(*lines, rounded, strict=True) if exact == text)
+        quantised = [translation.text for translation in translator.translate(lines[0])]
+    return next((line, exact) for line, exact, text in zip(*lines, quantised, strict=True) if exact == text)
 
 
 @pytest.fixture(scope="session")
-def sentence(known: tuple[str, str]) -> str:
-    return known[0]
+def sentence(sentence_and_translation: tuple[str, str]) -> str:
+    return sentence_and_translation[0]
 
 
 @pytest.fixture(scope="session")
-def expected(known: tuple[str, str]) -> str:
-    return known[1]
+def expected(sentence_and_translation: tuple[str, str]) -> str:
+    return sentence_and_translation[1]
 
 
 @pytest.fixture(scope="session")
-def service(run: Path) -> Iterator[str]:
-    """The real service: the stored model alone, and with its run. Its address."""
+def service_url(run: Path) -> Iterator[str]:
+    """Starts the real service with two models: the stored one alone, and one with its run directory."""
     app = create_app(Service(load_models([GOLDEN / "model", run], n_engines=1)))
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
@@ -77,47 +77,50 @@ def service(run: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def fake() -> Iterator[Fake]:
-    """A server for situations that the real one does not come into."""
-    server = Fake()
+def fake_server() -> Iterator[FakeServer]:
+    """A server that can fail in ways that the real service cannot be made to."""
+    server = FakeServer()
     server.start()
     yield server
     server.close()
 
 
 @pytest.fixture
-def visit(browser: Browser, fake: Fake) -> Iterator[Visit]:
-    """visit(url, view, width=…, locale=…, **state) opens the page; what the console says must be in `may_say`.
+def open_page(browser: Browser, fake_server: FakeServer) -> Iterator[PageOpener]:
+    """open_page(url, view, width=…, locale=…, **state) opens the page. The test fails if the console shows an error or
+    warning that does not contain `allow_error`.
 
-    It needs the fake server only to be done before that is: else every page would see it go.
+    Depends on `fake_server` so that pages are closed before that server stops.
     """
     contexts = []
-    said: list[str] = []
+    errors: list[str] = []
     allowed: list[str] = []
 
-    def open_page(
+    def open_it(
         url: str,
         view: str = "translate",
         *,
         width: int = 1200,
         locale: str = "en-US",
         touch: bool = False,
-        may_say: str | None = None,
+        allow_error: str | None = None,
         **state: object,
     ) -> Page:
-        allowed.extend([may_say] if may_say else [])
+        allowed.extend([allow_error] if allow_error else [])
         size = {"width": width, "height": 800}
         context = browser.new_context(viewport=size, locale=locale, has_touch=touch, reduced_motion="reduce")
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)
-        page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on(
+            "console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"{url}#{view}?{urlencode(state)}")
         return page
 
-    yield open_page
+    yield open_it
     for context in contexts:
         context.close()
-    assert [one for one in said if not any(text in one for text in allowed)] == []
+    assert [error for error in errors if not any(text in error for text in allowed)] == []

@@ -1,4 +1,4 @@
-"""Every view against the real service and a real, small model."""
+"""Each view with the real service and a small real model; situations that need a fake server come last."""
 
 import re
 from pathlib import Path
@@ -8,50 +8,52 @@ from playwright.sync_api import expect
 
 from regard.serve.app import WEB
 
-from .conftest import Visit
+from .conftest import PageOpener
+from .fake_server import FakeServer
 
 N_STEPS = 15
 
 
 @pytest.fixture
 def name(run: Path) -> str:
-    """What the service calls the model that comes with its run."""
+    """The name of the model that is served with its run."""
     return run.name
 
 
-def test_a_sentence_is_translated_with_confidence_and_time(
-    visit: Visit, service: str, sentence: str, expected: str
+def test_translation_shows_confidence_and_time(
+    open_page: PageOpener, service_url: str, sentence: str, expected: str
 ) -> None:
-    page = visit(service)
+    page = open_page(service_url)
     page.locator("#sentence").fill(sentence)
     expect(page.locator("#words")).to_have_text(expected)
     expect(page.locator(".time")).to_contain_text(" ms")
     doubts = [
-        word.evaluate("one => one.style.getPropertyValue('--doubt')") for word in page.locator(".words .word").all()
+        word.evaluate("element => element.style.getPropertyValue('--doubt')")
+        for word in page.locator(".words .word").all()
     ]
     assert len(doubts) == len(expected.split())
     assert all(0 <= float(doubt) <= 1 for doubt in doubts)
     assert any(float(doubt) > 0 for doubt in doubts)
 
 
-def test_an_alternative_can_be_taken_over_and_given_back(
-    visit: Visit, service: str, sentence: str, expected: str
+def test_alternative_can_be_selected_and_deselected(
+    open_page: PageOpener, service_url: str, sentence: str, expected: str
 ) -> None:
-    page = visit(service, text=sentence)
+    page = open_page(service_url, text=sentence)
     rows = page.locator("#alternatives button")
     expect(rows).to_have_count(4)
-    other = rows.nth(2).locator(".text").inner_text()
+    alternative = rows.nth(2).locator(".text").inner_text()
     rows.nth(2).click()
-    expect(page.locator("#words")).to_have_text(other)
+    expect(page.locator("#words")).to_have_text(alternative)
     expect(rows.nth(2)).to_have_attribute("aria-pressed", "true")
     rows.nth(0).click()
     expect(page.locator("#words")).to_have_text(expected)
 
 
-def test_a_word_shows_its_partners_under_pointer_caret_and_touch(
-    visit: Visit, service: str, sentence: str, expected: str
+def test_aligned_words_are_marked_by_pointer_cursor_and_touch(
+    open_page: PageOpener, service_url: str, sentence: str, expected: str
 ) -> None:
-    page = visit(service, text=sentence, touch=True)
+    page = open_page(service_url, text=sentence, touch=True)
     words = page.locator(".words .word")
     marked = page.locator(".mirror .aligned")
     expect(words).to_have_count(len(expected.split()))
@@ -59,37 +61,37 @@ def test_a_word_shows_its_partners_under_pointer_caret_and_touch(
     expect(marked).to_have_count(1)
     expect(page.locator(".word-info")).to_contain_text("↔")
     source = marked.inner_text()
-    place = marked.evaluate("one => [...one.parentNode.children].indexOf(one)") * 2  # digits, spaces between them
+    index = marked.evaluate("word => [...word.parentNode.children].indexOf(word)") * 2  # digits and spaces alternate
     page.mouse.move(600, 700)
     expect(marked).to_have_count(0)
     words.nth(1).tap()
     expect(marked).to_have_text([source])
-    page.locator("#sentence").evaluate("(one, place) => { one.focus(); one.setSelectionRange(place, place) }", place)
+    page.locator("#sentence").evaluate("(box, index) => { box.focus(); box.setSelectionRange(index, index) }", index)
     expect(page.locator(".words .aligned").first).to_be_visible()
 
 
-def test_pointing_at_the_sentence_marks_the_translation(
-    visit: Visit, service: str, sentence: str, expected: str
+def test_pointing_at_the_sentence_marks_aligned_words(
+    open_page: PageOpener, service_url: str, sentence: str, expected: str
 ) -> None:
-    page = visit(service, text=sentence)
+    page = open_page(service_url, text=sentence)
     expect(page.locator("#words")).to_have_text(expected)
     words = page.locator(".mirror span")
-    found = 0
+    n_marked = 0
     for n in range(words.count()):
         box = words.nth(n).bounding_box()
         assert box is not None
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         expect(words.nth(n)).to_have_class("aligned")
-        found += page.locator(".words .aligned").count()
-    assert found == len(expected.split())  # every word of the translation has one partner
+        n_marked += page.locator(".words .aligned").count()
+    assert n_marked == len(expected.split())  # every word of the translation is aligned with one word
 
 
-def test_the_walk_goes_through_every_stop_without_asking_again(visit: Visit, service: str, sentence: str) -> None:
-    page = visit(service, "look", text=sentence)
+def test_walking_through_all_steps_sends_no_requests(open_page: PageOpener, service_url: str, sentence: str) -> None:
+    page = open_page(service_url, "look", text=sentence)
     title = page.locator(".step-title")
     expect(title).to_be_visible()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     titles = []
     for step in range(1, N_STEPS + 1):
         expect(page.locator(".walk-step[aria-current]")).to_have_text(str(step))
@@ -97,7 +99,7 @@ def test_the_walk_goes_through_every_stop_without_asking_again(visit: Visit, ser
         titles.append(title.inner_text())
         page.keyboard.press("ArrowRight")
     assert len(set(titles)) == N_STEPS
-    assert [url for url in asked if "/v1/" in url] == []
+    assert [url for url in requests if "/v1/" in url] == []
     page.wait_for_url(lambda url: f"stop={N_STEPS}" in url)
     page.go_back()
     expect(title).to_have_text(titles[-2])
@@ -105,56 +107,58 @@ def test_the_walk_goes_through_every_stop_without_asking_again(visit: Visit, ser
     expect(title).to_have_text(titles[-2])
 
 
-def test_a_new_sentence_is_looked_into_and_the_place_is_kept(
-    visit: Visit, service: str, sentence: str, expected: str
+def test_new_sentence_keeps_the_open_step(
+    open_page: PageOpener, service_url: str, sentence: str, expected: str
 ) -> None:
-    page = visit(service, "look", text=sentence, stop=8)
+    page = open_page(service_url, "look", text=sentence, stop=8)
     title = page.locator(".step-title")
     before = title.inner_text()
-    with page.expect_request("**/v1/look") as asked:
+    with page.expect_request("**/v1/look") as request:
         page.locator("#sentence").fill("1 2 3")
-    assert (asked.value.post_data_json or {})["text"] == "1 2 3"
+    assert (request.value.post_data_json or {})["text"] == "1 2 3"
     expect(page.locator("#words")).not_to_have_text(expected)
     expect(title).to_have_text(before)
     page.locator("#sentence").fill("")
     expect(page.locator("#view-look")).to_contain_text("Type a sentence above")
 
 
-def test_a_text_that_can_not_be_looked_into_is_explained(visit: Visit, service: str) -> None:
-    page = visit(service, "look", text="1 2 3 4 5 6 7 8 9 0 " * 60, may_say="status of 4")
+def test_sentence_that_is_too_long_to_show_is_explained(open_page: PageOpener, service_url: str) -> None:
+    page = open_page(service_url, "look", text="1 2 3 4 5 6 7 8 9 0 " * 60, allow_error="status of 4")
     expect(page.locator("#view-look")).to_contain_text("cannot be shown")
 
 
-def test_of_several_lines_one_is_looked_into(visit: Visit, service: str, sentence: str) -> None:
-    page = visit(service, "look", text=f"1 2 3\n\n{sentence}")
+def test_look_shows_one_line_of_several(open_page: PageOpener, service_url: str, sentence: str) -> None:
+    page = open_page(service_url, "look", text=f"1 2 3\n\n{sentence}")
     expect(page.locator("#view-look .line-picker")).to_contain_text("Line 1 of 2")
     expect(page.locator(".step-title")).to_be_visible()
-    with page.expect_request("**/v1/look") as asked:
+    with page.expect_request("**/v1/look") as request:
         page.get_by_role("button", name="Next line").click()
-    assert asked.value.post_data_json["text"] == sentence
+    assert request.value.post_data_json["text"] == sentence
 
 
-def test_each_intervention_shows_before_and_after(visit: Visit, service: str, sentence: str, expected: str) -> None:
-    page = visit(service, "try", text=sentence)
+def test_each_intervention_shows_before_and_after(
+    open_page: PageOpener, service_url: str, sentence: str, expected: str
+) -> None:
+    page = open_page(service_url, "try", text=sentence)
     expect(page.locator(".comparison-side").first).to_contain_text(expected)
-    verdict = page.locator(".effect")
-    expect(verdict).to_have_count(0)
+    effect = page.locator(".effect")
+    expect(effect).to_have_count(0)
     for switch in ("Divide by √d_k", "Mask the future"):
         page.get_by_role("switch", name=switch).click()
-        expect(verdict).to_contain_text("changes by")
+        expect(effect).to_contain_text("changes by")
         page.get_by_role("switch", name=switch).click()
-        expect(verdict).to_have_count(0)
+        expect(effect).to_have_count(0)
     for positions in ("shuffled", "none"):
         page.get_by_role("radio", name=positions).check()
-        expect(verdict).to_contain_text("changes by")
+        expect(effect).to_contain_text("changes by")
     expect(page.locator(".word-probabilities li")).to_have_count(len(expected.split()))
     page.get_by_role("button", name="Reset everything").click()
     expect(page.get_by_role("radio", name="normal")).to_be_checked()
-    expect(verdict).to_have_count(0)
+    expect(effect).to_have_count(0)
 
 
-def test_every_head_can_be_silenced_and_let_speak_again(visit: Visit, service: str, sentence: str) -> None:
-    page = visit(service, "try", text=sentence)
+def test_every_head_can_be_switched_off_and_on_again(open_page: PageOpener, service_url: str, sentence: str) -> None:
+    page = open_page(service_url, "try", text=sentence)
     heads = page.locator(".head-cell")
     expect(heads).to_have_count(6)  # one layer of two heads, three kinds of attention
     for n in range(6):
@@ -167,16 +171,14 @@ def test_every_head_can_be_silenced_and_let_speak_again(visit: Visit, service: s
     expect(page.locator(".heads-off li")).to_have_count(5)
 
 
-def test_which_heads_matter_is_explained_where_it_can_not_be_answered(
-    visit: Visit, service: str, sentence: str
-) -> None:
-    page = visit(service, "try", text=sentence, may_say="404")
+def test_head_importance_without_a_run_is_explained(open_page: PageOpener, service_url: str, sentence: str) -> None:
+    page = open_page(service_url, "try", text=sentence, allow_error="404")
     page.get_by_role("button", name="Which heads matter?").click()
     expect(page.locator(".head-importance")).to_contain_text("needs the validation text")
 
 
-def test_the_story_of_a_run_is_drawn_and_can_be_read(visit: Visit, service: str, name: str) -> None:
-    page = visit(service, "training", model=name)
+def test_training_view_shows_curves_and_samples_of_a_run(open_page: PageOpener, service_url: str, name: str) -> None:
+    page = open_page(service_url, "training", model=name)
     expect(page.locator(".run-summary")).to_contain_text("Finished")
     curves = page.locator(".curve:visible")
     expect(curves).to_have_count(4)
@@ -188,22 +190,18 @@ def test_the_story_of_a_run_is_drawn_and_can_be_read(visit: Visit, service: str,
     expect(page.locator(".sample mark")).to_have_text(["four"])
 
 
-def test_a_model_without_its_run_says_why_there_is_no_training(visit: Visit, service: str) -> None:
-    page = visit(service, "training")
+def test_training_view_without_a_run_is_explained(open_page: PageOpener, service_url: str) -> None:
+    page = open_page(service_url, "training")
     expect(page.locator("#view-training")).to_contain_text("without the run")
 
 
-def test_the_first_paint_is_quick_and_nothing_comes_from_outside(
-    visit: Visit, service: str, sentence: str, expected: str
+def test_page_loads_nothing_from_other_hosts(
+    open_page: PageOpener, service_url: str, sentence: str, expected: str
 ) -> None:
-    page = visit(service, text=sentence)
+    page = open_page(service_url, text=sentence)
     expect(page.locator("#words")).to_have_text(expected)
-    page.reload()
-    expect(page.locator("#words")).to_have_text(expected)
-    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    assert painted < 1000
-    urls = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
-    assert all(url.startswith(service) for url in urls)
+    urls = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    assert all(url.startswith(service_url) for url in urls)
 
 
 def test_style_sheets_load_in_the_same_order_as_in_a_saved_look() -> None:
@@ -211,3 +209,24 @@ def test_style_sheets_load_in_the_same_order_as_in_a_saved_look() -> None:
     listed = re.findall(r'"(\w+\.css)"', line)
     assert listed == sorted(path.name for path in (WEB / "look").glob("*.css"))
     assert (WEB / "colours.css").is_file()
+
+
+def test_training_view_follows_a_run_until_it_ends(open_page: PageOpener, fake_server: FakeServer) -> None:
+    fake_server.run_progress = (50, "running")
+    page = open_page(fake_server.url, "training")
+    expect(page.locator(".run-summary")).to_contain_text("step 50 of 200")
+    fake_server.run_progress = (100, "finished")
+    expect(page.locator(".run-summary")).to_contain_text("Finished")
+    n_requests = fake_server.n_requests("/v1/training")
+    page.wait_for_timeout(2_200)
+    assert fake_server.n_requests("/v1/training") == n_requests
+
+
+def test_head_importance_is_shown_in_the_grid(open_page: PageOpener, fake_server: FakeServer) -> None:
+    page = open_page(fake_server.url, "try", text="good day")
+    page.get_by_role("button", name="Which heads matter?").click()
+    expect(page.locator(".head-importance")).to_contain_text("Measured on 100 sentences")
+    expect(page.locator(".head-importance")).to_contain_text("head 4, token accuracy changes by −3.0 percentage points")
+    expect(page.locator(".head-bar:visible")).to_have_count(18)  # a head without effect has no bar
+    page.get_by_role("button", name="Hide").click()
+    expect(page.locator(".head-bar:visible")).to_have_count(0)

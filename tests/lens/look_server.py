@@ -1,4 +1,4 @@
-"""A small site with the files of the page and one look; the models to show, and a walk through all steps."""
+"""Serves the files of the page and one look; models of several shapes, and a script that opens every step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from look_fixture import Shape
+from random_look import Shape
 
 import regard
 
@@ -44,7 +44,7 @@ SHAPES = {
         source='لم يعبر الحيوان <img/src=x/onerror="alert(1)"> \u202eevil Donaudampfschifffahrtsgesellschaft'
         + "x" * 300,
         target="</script> 동물은 길을 건너지 않았다 🙂",
-        longest=400,
+        max_letters=400,
     ),
 }
 
@@ -59,7 +59,7 @@ WALK = """async (language) => {
       title: document.querySelector(".step-title").textContent,
       questions: document.querySelectorAll(".questions dt").length,
       here: document.querySelectorAll(".block[data-here]").length,
-      strange: ["undefined", "NaN"].filter((bad) => text.includes(bad)),
+      invalid: ["undefined", "NaN"].filter((bad) => text.includes(bad)),
       tooWide: Math.max(0, document.documentElement.scrollWidth - innerWidth),
     });
   }
@@ -67,16 +67,16 @@ WALK = """async (language) => {
 }"""
 
 
-class Site:
+class LookServer:
     """The files of the page and one look, with the content security policy of the real service."""
 
     def __init__(self) -> None:
         self.look: dict[str, Any] = {}
-        site = self
+        look_server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                kind, body = site.respond(self.path)
+                kind, body = look_server.respond(self.path)
                 self.send_response(200 if body else 404)
                 self.send_header("Content-Type", f"{kind}; charset=utf-8")
                 self.send_header("Content-Security-Policy", "default-src 'self'; img-src 'self' data:")

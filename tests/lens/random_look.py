@@ -1,4 +1,4 @@
-"""A look at a random little Transformer, in the JSON format of the page: real arithmetic, no torch, any size.
+"""Looks of small Transformers with random weights, of any size, in the JSON format of `Look.to_dict`; without torch.
 
 S source, T target, D d_model, H heads, K d_k
 """
@@ -20,7 +20,7 @@ TARGET = "Das Tier überquerte die Straße nicht , weil es zu müde war ."
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What a stage has to cope with."""
+    """The model and the sentence pair of a look."""
 
     n_encoder_layers: int = 2
     n_decoder_layers: int = 2
@@ -33,28 +33,30 @@ class Shape:
     given: bool = False
     source: str = SOURCE
     target: str = TARGET
-    longest: int = 7  # letters of a word that stays in one piece
+    max_letters: int = 7  # longer words are split into two pieces
     lists: bool = False  # arrays as nested lists instead of base64
     smoothing: float | None = 0.1
 
 
-def pieces_of(text: str, longest: int, end: str | None, start: str | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Words longer than `longest` fall into two pieces, as a sub-word vocabulary would cut them."""
+def pieces_of(
+    text: str, max_letters: int, end: str | None, start: str | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """The words of a text; those with more than `max_letters` letters are split into two pieces."""
     pieces: list[dict[str, Any]] = []
     words: list[dict[str, Any]] = []
 
-    def add(parts: list[str], shown: str, special: bool) -> None:
-        at = range(len(pieces), len(pieces) + len(parts))
+    def add(parts: list[str], word: str, special: bool) -> None:
+        indices = range(len(pieces), len(pieces) + len(parts))
         pieces.extend(
             {"text": part, "id": sum(map(ord, part)) % 997, "word": len(words), "special": special} for part in parts
         )
-        words.append({"text": shown, "pieces": list(at), "special": special})
+        words.append({"text": word, "pieces": list(indices), "special": special})
 
     if start:
         add([start], start, True)
     for word in text.split():
-        cut = [word] if len(word) <= longest else [word[: longest - 2], word[longest - 2 :]]
-        add(["▁" + cut[0], *cut[1:]], word, False)
+        parts = [word] if len(word) <= max_letters else [word[: max_letters - 2], word[max_letters - 2 :]]
+        add(["▁" + parts[0], *parts[1:]], word, False)
     if end:
         add([end], end, True)
     return {"pieces": pieces, "words": words}
@@ -75,7 +77,7 @@ def layer_norm(x: Numbers) -> Numbers:
 
 
 class RandomModel:
-    """Weights from a seed; `look` runs it and keeps everything."""
+    """A Transformer with random weights; `run` records everything that it computes."""
 
     def __init__(self, shape: Shape, seed: int = 1) -> None:
         self.shape, self.random = shape, np.random.default_rng(seed)
@@ -98,10 +100,10 @@ class RandomModel:
         learned = np.random.default_rng(9).normal(0, 0.3, (200, d))[: len(ids)]
         position = sinusoid(len(ids), d) if self.shape.positions == "sinusoidal" else learned
         total = rows + position
-        kept = {"embedded": self.array(rows), "position": self.array(position), "sum": self.array(total)}
-        return kept, total
+        record = {"embedded": self.array(rows), "position": self.array(position), "sum": self.array(total)}
+        return record, total
 
-    def attend(self, use: str, layer: int, x: Numbers, memory: Numbers) -> Numbers:
+    def attend(self, kind: str, layer: int, x: Numbers, memory: Numbers) -> Numbers:
         shape, d = self.shape, self.shape.d_model
         n_heads, d_k = shape.n_heads, d // shape.n_heads
 
@@ -114,16 +116,16 @@ class RandomModel:
         else:
             scores = q @ k.transpose(0, 2, 1)
         scaled = scores * (d_k**-0.5 if shape.attention == "scaled_dot_product" else 1)
-        visible = np.tril(np.ones((len(x), len(memory)))) if use == "decoder" else None
+        visible = np.tril(np.ones((len(x), len(memory)))) if kind == "decoder" else None
         weights = softmax(scaled if visible is None else np.where(visible > 0, scaled, -np.inf))
         out = weights @ v
-        found = {"q": q, "k": k, "v": v, "scores": scores, "scaled": scaled, "weights": weights, "heads": out}
-        kept = {name: self.array(value) for name, value in found.items()}
-        kept["visible"] = None if visible is None else self.array(visible)
-        self.attentions.append({"attention": use, "layer": layer, **kept})
+        values = {"q": q, "k": k, "v": v, "scores": scores, "scaled": scaled, "weights": weights, "heads": out}
+        record = {name: self.array(value) for name, value in values.items()}
+        record["visible"] = None if visible is None else self.array(visible)
+        self.attentions.append({"attention": kind, "layer": layer, **record})
         return np.asarray(out.transpose(1, 0, 2).reshape(len(x), d) @ self.matrix(d, d))
 
-    def think(self, stack: str, layer: int, x: Numbers) -> Numbers:
+    def feed(self, stack: str, layer: int, x: Numbers) -> Numbers:
         hidden = np.maximum(0, x @ self.matrix(self.shape.d_model, self.shape.d_ff))
         self.feed_forward.append({"stack": stack, "layer": layer, "hidden": self.array(hidden)})
         return hidden @ self.matrix(self.shape.d_ff, self.shape.d_model)
@@ -133,23 +135,25 @@ class RandomModel:
         added = sublayer(x if post else layer_norm(x))
         after = layer_norm(x + added) if post else x + added
         norms = {"norm_before": x, "norm_added": added, "norm_after": after}
-        kept = {key: self.array(np.linalg.norm(value, axis=-1)) for key, value in norms.items()}
-        kept |= {"added": self.array(added), "after": self.array(after)}
-        self.sublayers.append({"stack": stack, "layer": layer, "name": name, **kept})
+        record = {key: self.array(np.linalg.norm(value, axis=-1)) for key, value in norms.items()}
+        record |= {"added": self.array(added), "after": self.array(after)}
+        self.sublayers.append({"stack": stack, "layer": layer, "name": name, **record})
         return np.asarray(after)
 
     def run(self, source: list[int], target: list[int]) -> tuple[dict[str, Any], Numbers]:
-        kept_source, x = self.embedded(source)
+        source_embedding, x = self.embedded(source)
         for i in range(self.shape.n_encoder_layers):
             x = self.residual("encoder", i, "self", x, lambda h, i=i: self.attend("encoder", i, h, h))
-            x = self.residual("encoder", i, "feed_forward", x, lambda h, i=i: self.think("encoder", i, h))
+            x = self.residual("encoder", i, "feed_forward", x, lambda h, i=i: self.feed("encoder", i, h))
         z = layer_norm(x)
-        kept_target, y = self.embedded(target)
+        target_embedding, y = self.embedded(target)
         for i in range(self.shape.n_decoder_layers):
             y = self.residual("decoder", i, "self", y, lambda h, i=i: self.attend("decoder", i, h, h))
             y = self.residual("decoder", i, "cross", y, lambda h, i=i: self.attend("cross", i, h, z))
-            y = self.residual("decoder", i, "feed_forward", y, lambda h, i=i: self.think("decoder", i, h))
-        return {"source": kept_source, "target": kept_target}, softmax(layer_norm(y) @ self.matrix(len(y[0]), 997, 2))
+            y = self.residual("decoder", i, "feed_forward", y, lambda h, i=i: self.feed("decoder", i, h))
+        return {"source": source_embedding, "target": target_embedding}, softmax(
+            layer_norm(y) @ self.matrix(len(y[0]), 997, 2)
+        )
 
 
 def make_steps(outputs: list[dict[str, Any]], probabilities: Numbers) -> list[dict[str, Any]]:
@@ -167,21 +171,25 @@ def make_steps(outputs: list[dict[str, Any]], probabilities: Numbers) -> list[di
 
 
 def make_beam(steps: list[dict[str, Any]], width: int = 4) -> dict[str, Any]:
-    """A tree like a search's: the best path, and at every step the runners-up, kept or dropped."""
+    """A beam tree: the best path, and at each step the other hypotheses, kept or dropped."""
     nodes: list[dict[str, Any]] = [
         {"id": 0, "parent": None, "step": 0, "text": "<s>", "log_prob": 0.0, "total": 0.0}
         | {"score": None, "kept": True, "finished": False, "best": True}
     ]
     parent = 0
     for number, step in enumerate(steps, start=1):
-        last, before = number == len(steps), parent
+        is_last, previous = number == len(steps), parent
         for rank, word in enumerate(step["top"][: width + 2]):
-            total = nodes[before]["total"] + float(np.log(word["probability"]))
-            done = last and rank == 0
+            total = nodes[previous]["total"] + float(np.log(word["probability"]))
+            finished = is_last and rank == 0
             nodes.append(
-                {"id": len(nodes), "parent": before, "step": number, "text": word["text"]}
+                {"id": len(nodes), "parent": previous, "step": number, "text": word["text"]}
                 | {"log_prob": float(np.log(word["probability"])), "total": total, "kept": rank < width}
-                | {"score": total / ((5 + number) / 6) ** 0.6 if done else None, "finished": done, "best": rank == 0}
+                | {
+                    "score": total / ((5 + number) / 6) ** 0.6 if finished else None,
+                    "finished": finished,
+                    "best": rank == 0,
+                }
             )
             parent = len(nodes) - 1 if rank == 0 else parent
     return {"width": width, "nodes": nodes}
@@ -189,9 +197,9 @@ def make_beam(steps: list[dict[str, Any]], width: int = 4) -> dict[str, Any]:
 
 def make_look(shape: Shape | None = None) -> dict[str, Any]:
     shape = shape or Shape()
-    source = pieces_of(shape.source, shape.longest, "</s>")
-    inputs = pieces_of(shape.target, shape.longest, None, "<s>")
-    outputs = pieces_of(shape.target, shape.longest, "</s>")
+    source = pieces_of(shape.source, shape.max_letters, "</s>")
+    inputs = pieces_of(shape.target, shape.max_letters, None, "<s>")
+    outputs = pieces_of(shape.target, shape.max_letters, "</s>")
     model = RandomModel(shape)
     embedding, probabilities = model.run([p["id"] for p in source["pieces"]], [p["id"] for p in inputs["pieces"]])
     steps = make_steps(outputs["pieces"], probabilities)

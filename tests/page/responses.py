@@ -1,4 +1,4 @@
-"""What the fake server answers: the shapes of the real answers, with numbers that a test can foresee."""
+"""Responses of the fake server: the format of the real ones, with predictable content."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def model(name: str, source: str | None = None, *targets: str, training: bool = 
 
 
 def translated(text: str) -> str:
-    """Every word backwards: a language that is easy to learn."""
+    """Every word reversed."""
     return " ".join(word[::-1] for word in text.split())
 
 
-def translate_answer(body: Json) -> Json:
+def translate_response(body: Json) -> Json:
     texts = body["text"] if isinstance(body["text"], list) else [body["text"]]
     return {"model": body["model"], "milliseconds": 12.3, "translations": [_translation(text) for text in texts]}
 
@@ -47,8 +47,8 @@ def _translation(text: str) -> Json:
     }
 
 
-def look_answer(body: Json) -> Json:
-    """Everything that the model computed, were there one."""
+def look_response(body: Json) -> Json:
+    """A look with random numbers; the words of the translation are reversed."""
     rng = random.Random(body["text"])
     source = _side([*body["text"].split(), "</s>"])
     target = body["translation"] or translated(body["text"])
@@ -154,26 +154,26 @@ def _step(text: str) -> Json:
 
 
 def _change(target: str, changes: Json) -> Json | None:
-    """Every head that is silent takes a word away; the other changes turn a word into "?"."""
+    """Each head that is off removes a word; any other change replaces the first word by "?"."""
     n_off = len(changes["heads_off"])
-    other = not changes["scale"] or not changes["mask"] or changes["positions"] != "normal"
-    if not n_off and not other:
+    has_other_change = not changes["scale"] or not changes["mask"] or changes["positions"] != "normal"
+    if not n_off and not has_other_change:
         return None
     words = target.split()
     after = words[: max(1, len(words) - n_off)]
-    after = ["?", *after[1:]] if other else after
+    after = ["?", *after[1:]] if has_other_change else after
     return {
-        "before": {"text": target, "log_probability": -1.5, "words": _sure(words, 0.9)},
-        "after": {"text": " ".join(after), "log_probability": -4.0, "words": _sure(after, 0.5)},
-        "of_before": {"log_probability": -6.5, "words": _sure(words, 0.2)},
+        "before": {"text": target, "log_probability": -1.5, "words": _words(words, 0.9)},
+        "after": {"text": " ".join(after), "log_probability": -4.0, "words": _words(after, 0.5)},
+        "of_before": {"log_probability": -6.5, "words": _words(words, 0.2)},
     }
 
 
-def _sure(words: list[str], probability: float) -> list[Json]:
+def _words(words: list[str], probability: float) -> list[Json]:
     return [{"text": word, "probability": probability} for word in words]
 
 
-def heads_answer() -> Json:
+def heads_response() -> Json:
     heads = [
         {"attention": use, "layer": layer, "head": head, "accuracy_drop": 0.01 * head, "loss_rise": 0.1 * head}
         | {"entropy": 1.0, "distance": 1.0, "previous": 0.1, "same": 0.1, "next": 0.1, "end": 0.1, "bleu_drop": None}
@@ -185,8 +185,8 @@ def heads_answer() -> Json:
     return {"format": "regard-heads/1", "n_sentences": 100, "baseline": baseline, "heads": heads}
 
 
-def story_answer(step: int, state: str) -> Json:
-    """A run that has come so far."""
+def training_response(step: int, state: str) -> Json:
+    """A training run of 200 steps, at this step."""
     steps = [
         {
             "step": n,
@@ -208,7 +208,7 @@ def story_answer(step: int, state: str) -> Json:
         }
         for n in range(25, step + 1, 25)
     ]
-    tried = [
+    translations = [
         {"step": row["step"], "text": "das Tier war zu " + ("müde ." if n else "breit .")}
         for n, row in enumerate(validations)
     ]
@@ -224,7 +224,11 @@ def story_answer(step: int, state: str) -> Json:
         "steps": steps,
         "validations": validations,
         "samples": [
-            {"source": "the animal was too tired .", "reference": "das Tier war zu müde .", "translations": tried}
+            {
+                "source": "the animal was too tired .",
+                "reference": "das Tier war zu müde .",
+                "translations": translations,
+            }
         ],
         "findings": [
             {
