@@ -76,12 +76,9 @@ export class Figure {
   #block(block, layout) {
     const { x, y, w, h } = layout.boxes.get(block.id);
     const isFrame = block.kind === "layer";
+    const names = layout.kind === "narrow" ? "look.shortBlocks" : "look.blocks";
     const label = makeSvg("text", isFrame ? this.#frameLabel(block, layout) : { x: x + w / 2, y: y + h / 2 });
-    label.textContent = isFrame
-      ? String(block.layer + 1)
-      : h < 10
-      ? ""
-      : t(`look.${layout.kind === "narrow" ? "shortBlocks" : "blocks"}.${block.kind}`);
+    label.textContent = isFrame ? String(block.layer + 1) : h < 10 ? "" : t(`${names}.${block.kind}`);
     /** @type {SVGElement[]} */
     const parts = [makeSvg("rect", { x, y, width: w, height: h, rx: isFrame ? 6 : 3 }), label];
     if (isFrame) parts.push(this.#clickArea(block, layout));
