@@ -1,4 +1,5 @@
-// Words: splitting lines into them, comparing two lists of them, and joining sub-word pieces to them.
+// Words: splitting lines into them, comparing two lists of them, and joining sub-word tokens to them. The JSON of a look
+// calls tokens "pieces".
 
 /** @typedef {{ text: string, special?: boolean, pieces: number[] }} Unit a word or a piece, with the indices of its pieces */
 /** @typedef {{ text: string, special?: boolean, id?: number, word: number }} Piece */
