@@ -69,7 +69,7 @@ class FakeServer:
     def n_requests(self, path: str) -> int:
         return sum(requested == path for requested, _ in self.requests)
 
-    def last(self, path: str) -> Json:
+    def last_request(self, path: str) -> Json:
         """The body of the last request to this path."""
         return [body for requested, body in self.requests if requested == path][-1]
 
