@@ -72,7 +72,8 @@ def _show(report: "CorpusReport") -> None:
     _show_sides(console, report)
     for finding in report.findings:
         colour, label = _LABELS[finding.severity]
-        places = f"  (line {', '.join(map(str, finding.lines))})" if finding.lines else ""
+        noun = "line" if len(finding.lines) == 1 else "lines"
+        places = f"  ({noun} {', '.join(map(str, finding.lines))})" if finding.lines else ""
         console.print(f"[{colour}]{label}[/]  ", end="")
         console.print(finding.message + places, markup=False)
         console.print(f"         → {finding.advice}", style="dim", markup=False)

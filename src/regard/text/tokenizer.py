@@ -107,8 +107,8 @@ class Tokenizer:
         if tag is None:
             return []
         if tag not in self.tags:
-            languages = ", ".join(self.tags) or "none"
-            raise DataError(f"this model has no target language {tag!r}", hint=f"it has: {languages}")
+            hint = f"it has: {', '.join(self.tags)}" if self.tags else "drop --target: it has only one target language"
+            raise DataError(f"this model has no target language {tag!r}", hint=hint)
         return [self._processor.piece_to_id(tag_piece(tag))]
 
     def _sample(self, sequence: Sequence[int], alpha: float, rng: Random) -> list[int]:

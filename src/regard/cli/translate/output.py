@@ -57,7 +57,8 @@ class Audit:
         counts = {"blank": self.n_blank, "split": self.n_split, **self.warnings}
         listing = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
         if listing or self.n_lines >= MIN_LINES_FOR_SUMMARY:
-            lines.append(f"{self.n_lines:,} lines" + (f": {listing}" if listing else ""))
+            total = "1 line" if self.n_lines == 1 else f"{self.n_lines:,} lines"
+            lines.append(total + (f": {listing}" if listing else ""))
         if self.warnings and not self.list_warnings:
             lines.append("add --warnings to list the doubtful translations")
         unlisted = [f"and {self.n_unlisted:,} more"] if self.n_unlisted else []

@@ -75,7 +75,7 @@ class SideChecks:
         if self.blank.count:
             severity: Severity = "warning" if self.blank.count > 0.01 * n_lines else "note"
             yield self.blank.finding(
-                "blank", severity, f"{name}: {_lines(self.blank.count)} blank", "blank lines are not used in training"
+                "blank", severity, f"{name}: {_many(self.blank.count, 'blank lines')}", "they are not used in training"
             )
         if self.long.count:
             message = f"{name}: {_lines(self.long.count)} longer than {_MAX_SENTENCE_LENGTH} characters"
@@ -119,11 +119,14 @@ def unequal_counts(names: Sequence[str], n_source: int, n_target: int) -> Findin
     )
 
 
+_TSV_ADVICE = "each line of a TSV file must be: source, one tab, target; or give two files"
+
+
 def bad_tabs(occurrences: Occurrences) -> Iterator[Finding]:
     """Lines of a TSV file without exactly one tab."""
     if occurrences.count:
         message = f"{_lines(occurrences.count)} without exactly one tab"
-        yield occurrences.finding("tabs", "spoils", message, "each line of a TSV file must be: source, one tab, target")
+        yield occurrences.finding("tabs", "spoils", message, _TSV_ADVICE)
 
 
 def one_side_blank(occurrences: Occurrences, n_pairs: int) -> Iterator[Finding]:
