@@ -30,7 +30,7 @@ export const LOOK_KO = {
   blocks: KOREAN_BLOCK_NAMES,
   shortBlocks: {
     pieces: "토큰",
-    embedding: "임베",
+    embedding: "임베딩",
     position: "위치",
     self: "셀프",
     cross: "교차",

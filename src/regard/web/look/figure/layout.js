@@ -79,15 +79,15 @@ export function tallLayout(blocks, nLayers) {
 }
 
 const NARROW = {
-  pieces: 24,
-  embedding: 26,
-  position: 20,
+  pieces: 26,
+  embedding: 30,
+  position: 22,
   self: 26,
-  cross: 28,
+  cross: 30,
   feed_forward: 22,
   linear: 0,
-  softmax: 40,
-  output: 28,
+  softmax: 46,
+  output: 32,
 };
 
 /**
