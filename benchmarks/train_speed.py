@@ -141,9 +141,9 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     optimizer = make_optimizer(config, model)
     for group in optimizer.param_groups:
         group["lr"] = 1e-4
-    stream = LoaderSettings(max_tokens=MAX_TOKENS, seed=1, pad_id=0, bos_id=2, eos_id=3)
+    loader = LoaderSettings(max_tokens=MAX_TOKENS, seed=1, pad_id=0, bos_id=2, eos_id=3)
     training = Training(
-        config=config, model=model, store=None, stream=stream,
+        config=config, model=model, store=None, loader=loader,
         validation=None, device=torch.device("cpu"), checkpoints=None, identity={}, optimizer=optimizer, ema=None,
         gradients=make_gradients(config, model, torch.device("cpu")),
         score_translations=None,

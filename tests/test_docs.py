@@ -236,7 +236,7 @@ def test_every_error_code_is_described() -> None:
     assert missing(codes, ROOT / "docs" / "serve.md") == []
 
 
-def test_a_name_that_is_nowhere_is_missing(tmp_path: Path) -> None:
+def test_undocumented_name_is_reported(tmp_path: Path) -> None:
     guide = tmp_path / "guide.md"
     guide.write_text("`--max-texts 3`, `/v1/models`, steps\n```\nregard look\n```\n")
     assert missing({"--max-texts", "/v1/models", "regard look"}, guide) == []

@@ -1,1 +1,1 @@
-"""The faults of a training and of a stranger's model, each made to happen and measured. See ../faults.py."""
+"""Fault injection: interrupted trainings and malicious model directories. See ../faults.py."""

@@ -77,7 +77,7 @@ def test_html_page_is_written_in_addition_to_the_table(folder: Path) -> None:
     assert "wrote page.html" in result.stderr and "wrote" not in result.stdout
 
 
-def test_directory_is_translated_with_and_a_file_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_translate_and_files_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("run").mkdir()
     calls = []
 

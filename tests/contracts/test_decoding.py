@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.decoding import DecodingOptions, Hypothesis, Sampling, decode, ensemble, ensemble_state, score
+from regard.decoding import DecodingOptions, EnsembleState, Hypothesis, Sampling, decode, ensemble, score
 from regard.decoding.options import gnmt
 
 Maker = Callable[..., nn.Module]
@@ -68,7 +68,7 @@ def test_scoring_an_output_gives_its_score(make_model: Maker, beam: int) -> None
 @torch.inference_mode()
 def test_an_ensemble_of_a_model_with_itself_changes_nothing(make_model: Maker) -> None:
     model, options = make_model().eval(), SEARCHES[1]
-    state = ensemble_state([start_state(model, SOURCES), start_state(model, SOURCES)])
+    state = EnsembleState((start_state(model, SOURCES), start_state(model, SOURCES)))
     together = decode(ensemble([model.step, model.step]), state, SOURCES, options, begin_id=BEGIN, end_id=END)
     assert_equal(together, search(model, SOURCES, options))
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from regard.decoding import DecodingOptions, Hypothesis, decode, ensemble, ensemble_state, score
+from regard.decoding import DecodingOptions, EnsembleState, Hypothesis, decode, ensemble, score
 from regard.decoding.beam import BeamStep, _Beam
 from regard.decoding.candidates import best_candidates
 from regard.errors import RecipeError
@@ -144,7 +144,7 @@ def test_a_prefix_longer_than_the_limit_is_complete() -> None:
 def test_an_ensemble_of_a_model_with_itself_changes_nothing() -> None:
     toy, sources = Toy(end_bonus=0.5), make_sources(30)
     single = best(toy.decode(sources, beam=4))
-    state = ensemble_state([toy.start(sources)] * 3)
+    state = EnsembleState((toy.start(sources),) * 3)
     triple = best(decode(ensemble([toy.step] * 3), state, sources, DecodingOptions(), begin_id=BEGIN, end_id=END))
     assert [hypothesis.ids for hypothesis in triple] == [hypothesis.ids for hypothesis in single]
     scores = [hypothesis.score for hypothesis in single]
@@ -153,7 +153,7 @@ def test_an_ensemble_of_a_model_with_itself_changes_nothing() -> None:
 
 def test_an_ensemble_averages_probabilities() -> None:
     toys, last = (Toy(), Toy(end_bonus=3.0)), torch.tensor([BEGIN])
-    state = ensemble_state([toy.start([[5]]) for toy in toys])
+    state = EnsembleState(tuple(toy.start([[5]]) for toy in toys))
     mean = ensemble([toy.step for toy in toys])(last, state)[0].exp()
     first, second = (toy.step(last, toy.start([[5]]))[0].exp() for toy in toys)
     torch.testing.assert_close(mean, (first + second) / 2)

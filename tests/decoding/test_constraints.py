@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from regard.decoding import alternatives
 from regard.decoding.constraints import apply_constraints, no_repeat_ngram
 
-from .toys import BEGIN, END, Toy, make_sources
+from .toys import END, Toy, make_sources
 
 BEAMS = pytest.mark.parametrize("beam", [1, 4])
 
@@ -52,15 +51,3 @@ def test_constraints_do_not_change_the_given_log_probs() -> None:
     allowed = apply_constraints(log_probs, history, [no_repeat_ngram(2)], None, END)
     assert allowed.tolist() == [[0.0, 0.0, float("-inf"), 0.0]]
     assert log_probs.tolist() == [[0.0] * 4]
-
-
-def test_alternatives_are_the_most_likely_tokens_after_a_prefix() -> None:
-    toy, sources, prefixes = Toy(), make_sources(4), [[], [3, 4], [5], [2, 2, 2]]
-    top_tokens = alternatives(toy.step, toy.start(sources), prefixes, 3, begin_id=BEGIN)
-    for source, prefix, row in zip(sources, prefixes, top_tokens, strict=True):
-        state = toy.start([source])
-        for token in [BEGIN, *prefix]:
-            log_probs, state = toy.step(torch.tensor([token]), state)
-        values, tokens = log_probs[0].topk(3)
-        assert [token for token, _ in row] == tokens.tolist()
-        assert [value for _, value in row] == pytest.approx(values.tolist())

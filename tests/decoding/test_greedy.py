@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.decoding import Sampling
-from regard.decoding.greedy import draw
+from regard.decoding.greedy import draw_tokens
 from regard.errors import RecipeError
 
 from .toys import Toy, make_sources
@@ -49,7 +49,7 @@ def test_tokens_are_drawn_with_their_probabilities() -> None:
     log_probs = probs.log().expand(1000, 4)
 
     def frequencies(sampling: Sampling) -> list[float]:
-        return (draw(log_probs, uniform, sampling).bincount(minlength=4) / 1000).tolist()
+        return (draw_tokens(log_probs, uniform, sampling).bincount(minlength=4) / 1000).tolist()
 
     assert frequencies(Sampling()) == pytest.approx(probs.tolist(), abs=2e-3)
     assert frequencies(Sampling(top_k=2)) == pytest.approx([0, 2 / 3, 0, 1 / 3], abs=2e-3)

@@ -8,7 +8,7 @@ import pytest
 from regard.cli.demo import _summary
 from regard.demo import first_run as module
 from regard.demo.first_run import DemoResult, first_run, street_text
-from regard.demo.street.corpus import split
+from regard.demo.street.corpus import make_corpus
 from regard.errors import RunError, UserError
 from regard.run import Callbacks
 
@@ -26,7 +26,9 @@ class Steps(Callbacks):
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        module, "split", lambda seed, n_train: split(seed, n_train=3_000, n_valid=30, n_test=60, n_unseen=60)
+        module,
+        "make_corpus",
+        lambda seed, n_train: make_corpus(seed, n_train=3_000, n_valid=30, n_test=60, n_unseen=60),
     )
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, generate, realise, split, write
+from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, generate, make_corpus, realise, write_corpus
 from regard.demo.street.grammar import ActionClause, Phrase, StateClause, StreetSentence
-from regard.demo.street.meanings import draw
+from regard.demo.street.meanings import draw_sentence
 from regard.demo.street.words import ADJECTIVE, ADJECTIVES, NOUN, NOUNS, SAYINGS, VERB, VERBS, suits
 
 # Nominative, accusative and plural, as in a dictionary.
@@ -152,7 +152,7 @@ def pairs() -> list[StreetPair]:
 
 @pytest.fixture(scope="module")
 def corpus() -> StreetCorpus:
-    return split(3, n_train=3_000, n_valid=200, n_test=300, n_unseen=400)
+    return make_corpus(3, n_train=3_000, n_valid=200, n_test=300, n_unseen=400)
 
 
 def joined(words: list[tuple[str, str]]) -> str:
@@ -239,7 +239,7 @@ def test_sentences_are_unique(pairs: list[StreetPair]) -> None:
 def test_english_sentence_has_one_translation() -> None:
     rng, known = Random(2), dict[str, str]()
     for _ in range(4_000):
-        pair = realise(draw(rng))
+        pair = realise(draw_sentence(rng))
         assert known.setdefault(pair.source, pair.target) == pair.target
 
 
@@ -316,7 +316,7 @@ def test_parts_have_the_requested_sizes_and_share_no_sentence(corpus: StreetCorp
     assert [len(part) for part in parts] == [3_000, 200, 300, 400]
     assert len({pair.source for part in parts for pair in part}) == 3_900
     assert len({pair.target for part in parts for pair in part}) == 3_900
-    assert split(3, n_train=3_000, n_valid=200, n_test=300, n_unseen=400) == corpus
+    assert make_corpus(3, n_train=3_000, n_valid=200, n_test=300, n_unseen=400) == corpus
 
 
 def test_unseen_noun_pairs_do_not_occur_in_other_parts(corpus: StreetCorpus) -> None:
@@ -328,11 +328,11 @@ def test_unseen_noun_pairs_do_not_occur_in_other_parts(corpus: StreetCorpus) -> 
 
 
 def test_unseen_part_can_be_empty() -> None:
-    assert split(1, n_train=5, n_valid=0, n_test=0, n_unseen=0).unseen == ()
+    assert make_corpus(1, n_train=5, n_valid=0, n_test=0, n_unseen=0).unseen == ()
 
 
 def test_files_have_one_sentence_per_line(tmp_path: Path, corpus: StreetCorpus) -> None:
-    paths = write(tmp_path / "street", corpus)
+    paths = write_corpus(tmp_path / "street", corpus)
     assert sorted(path.name for path in (tmp_path / "street").iterdir()) == sorted(
         f"{part}.{language}" for part in ("train", "validation", "test", "unseen") for language in ("en", "de")
     )

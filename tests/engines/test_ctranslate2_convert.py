@@ -8,12 +8,11 @@ import ctranslate2
 import pytest
 import torch
 
-from regard.artifact import LoadedModel, describe, load_model, save_model
-from regard.durable import verify_directory
-from regard.engines.ctranslate2.convert import add_ctranslate2, convert, unsupported_reason
+from regard.artifact import LoadedModel
+from regard.engines.ctranslate2.convert import convert, unsupported_reason
 from regard.engines.ctranslate2.model_file import check_converted
 from regard.errors import ArtifactError
-from regard.models import Transformer, TransformerConfig, named_weights
+from regard.models import Transformer, TransformerConfig
 from regard.nn import Trace
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
@@ -152,33 +151,6 @@ def test_additive_attention_raises_artifact_error(make: Make, tmp_path: Path) ->
     with pytest.raises(ArtifactError, match="additive"):
         convert(loaded, tmp_path / "converted", "float32")
     assert not (tmp_path / "converted").exists()
-
-
-def save(loaded: LoadedModel, path: Path) -> None:
-    save_model(
-        path,
-        architecture="transformer",
-        config=loaded.config,
-        weights=named_weights(loaded.model),
-        tokenizers=loaded.tokenizers,
-        facts=loaded.facts,
-        card="# A model\n",
-    )
-
-
-@pytest.mark.parametrize("tie", ["all", "none"])
-def test_add_ctranslate2_adds_the_converted_model_and_keeps_the_rest(tie: str, make: Make, tmp_path: Path) -> None:
-    loaded = make({"alignment_head": {"layer": 1, "head": 1}}, tie=tie)
-    save(loaded, tmp_path / "model")
-    for _ in range(2):  # the second time replaces the first
-        add_ctranslate2(tmp_path / "model")
-        names = set(verify_directory(tmp_path / "model").files)
-        assert {"config.json", "model.safetensors", "README.md", "ctranslate2/model.bin"} <= names
-        assert not [path for path in tmp_path.iterdir() if path.name != "model"]
-    assert describe(tmp_path / "model").facts == loaded.facts
-    again = load_model(tmp_path / "model")
-    (log_probs,) = converted_log_probs(open_converted(tmp_path / "model" / "ctranslate2"), SOURCES[:1], TARGETS[:1])
-    assert log_probs == pytest.approx(our_log_probs(again, SOURCES[0], TARGETS[0]), abs=1e-4)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

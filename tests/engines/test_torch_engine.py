@@ -111,14 +111,6 @@ def test_each_sentence_keeps_its_prefix_in_batches(loaded: LoadedModel) -> None:
         assert list(hypothesis.ids[: len(prefix)]) == prefix
 
 
-def test_the_most_likely_alternative_is_the_greedy_token(loaded: LoadedModel) -> None:
-    engine = TorchEngine(loaded)
-    greedy = [n_best[0].ids for n_best in engine.translate(make_sources(8), replace(OPTIONS, beam=1))]
-    top_tokens = engine.alternatives(make_sources(8), [ids[:2] for ids in greedy], 5)
-    assert [row[0][0] for row in top_tokens] == [ids[2] for ids in greedy]
-    assert all(len(row) == 5 and row == sorted(row, key=lambda token: -token[1]) for row in top_tokens)
-
-
 def test_an_ensemble_of_equal_models_changes_nothing_and_of_different_ones_something(
     loaded: LoadedModel, tokenizers: TokenizerPair
 ) -> None:

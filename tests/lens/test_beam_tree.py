@@ -5,7 +5,7 @@ import torch
 
 from regard.decoding import DecodingOptions, gnmt
 from regard.lens import Lens
-from regard.lens.beam_tree import BeamTree, Node
+from regard.lens.beam_tree import BeamNode, BeamTree
 from regard.text import Tokenizer
 
 from .conftest import LensMaker
@@ -26,7 +26,7 @@ def tree(request: pytest.FixtureRequest, lens: Lens) -> BeamTree:
     return tree
 
 
-def parent(tree: BeamTree, node: Node) -> Node:
+def parent(tree: BeamTree, node: BeamNode) -> BeamNode:
     assert node.parent is not None
     return tree.nodes[node.parent]
 

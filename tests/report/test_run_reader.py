@@ -137,7 +137,7 @@ def test_long_run_is_downsampled_and_keeps_its_ends(make_run: Make) -> None:
     assert len(gaps) == 1  # evenly spaced
 
 
-def test_invalid_events_are_skipped_in_the_story(make_run: Make) -> None:
+def test_invalid_events_are_skipped(make_run: Make) -> None:
     invalid: list[dict[str, Any]] = [
         {"event": "step"}, {"event": "step", "step": "7"}, {"event": "step", "step": True}, {"event": "nothing"},
         {}, {"event": ["step"]}, {"event": "step", "step": -1}, {"event": "validation", "step": None},

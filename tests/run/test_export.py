@@ -21,8 +21,8 @@ def batches_of(directory: Path, lengths: list[int], max_tokens: int = 8_192) -> 
 
     pairs = ((str(length), str(length), 0) for length in lengths)
     store: TokenStore = build_store(directory, pairs, encode, max_length=400, vocab_size=10, key="k")
-    stream = LoaderSettings(max_tokens=max_tokens, seed=1, pad_id=0, bos_id=2, eos_id=3)
-    training: Any = SimpleNamespace(validation=store, stream=stream)
+    loader = LoaderSettings(max_tokens=max_tokens, seed=1, pad_id=0, bos_id=2, eos_id=3)
+    training: Any = SimpleNamespace(validation=store, loader=loader)
     return list(alignment_batches(training))
 
 

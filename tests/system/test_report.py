@@ -22,14 +22,14 @@ def test_training_writes_a_report_at_its_end(inline: Inline, text: Any, argument
     page = (tmp_path / "run" / "report.html").read_text()
     assert "<b>finished</b> · 6 steps" in page
     assert "refresh" not in page
-    story = read_run(tmp_path / "run")
-    assert [point.step for point in story.steps] == [1, 2, 3, 4, 5, 6]
-    assert [point.step for point in story.validations] == [3, 6]
-    assert len(story.samples) == 3
-    assert story.plan is not None and story.plan["n_pairs"] == story.facts["n_pairs"]  # type: ignore[index]
-    assert story.plan["n_parameters"] == story.facts["n_parameters"]  # type: ignore[index]
-    assert [corpus["n_pairs"] for corpus in story.corpora] == [300]
-    assert len(story.facts["cross_heads"]["agreement"][0]) == 2  # type: ignore[index]
+    summary = read_run(tmp_path / "run")
+    assert [point.step for point in summary.steps] == [1, 2, 3, 4, 5, 6]
+    assert [point.step for point in summary.validations] == [3, 6]
+    assert len(summary.samples) == 3
+    assert summary.plan is not None and summary.plan["n_pairs"] == summary.facts["n_pairs"]  # type: ignore[index]
+    assert summary.plan["n_parameters"] == summary.facts["n_parameters"]  # type: ignore[index]
+    assert [corpus["n_pairs"] for corpus in summary.corpora] == [300]
+    assert len(summary.facts["cross_heads"]["agreement"][0]) == 2  # type: ignore[index]
     events = [json.loads(line)["event"] for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines()]
     assert events[:3] == ["examined", "plan", "step"]
 
@@ -59,8 +59,8 @@ def test_live_report_is_updated_during_the_training_and_when_it_stops(
         time.sleep(0.05)
     live = page.read_text()
     assert '<meta http-equiv="refresh"' in live and "<b>training</b>" in live
-    story = read_run(tmp_path / "run")
-    assert story.state == "running" and story.eta_seconds is not None
+    summary = read_run(tmp_path / "run")
+    assert summary.state == "running" and summary.eta_seconds is not None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=180)
     assert process.returncode == 130
@@ -89,10 +89,10 @@ def test_street_corpus_needs_no_files(
     inline: Inline, arguments: Arguments, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from regard.demo import first_run
-    from regard.demo.street.corpus import split
+    from regard.demo.street.corpus import make_corpus
 
     monkeypatch.setattr(
-        first_run, "split", lambda seed, n_train: split(seed, n_train=300, n_valid=40, n_test=5, n_unseen=5)
+        first_run, "make_corpus", lambda seed, n_train: make_corpus(seed, n_train=300, n_valid=40, n_test=5, n_unseen=5)
     )
 
     class NoText:
@@ -100,10 +100,10 @@ def test_street_corpus_needs_no_files(
 
     given = arguments(NoText, "run", *FEW, "text.vocabulary=400")
     assert inline(*given).returncode == 0
-    story = read_run(tmp_path / "run")
-    assert story.plan is not None
-    assert (story.plan["n_pairs"], story.plan["n_validation"]) == (300, 40)
-    assert story.recipe["data"]["train"][0]["source"] == str(tmp_path / "run" / "data" / "street" / "train.en")
+    summary = read_run(tmp_path / "run")
+    assert summary.plan is not None
+    assert (summary.plan["n_pairs"], summary.plan["n_validation"]) == (300, 40)
+    assert summary.recipe["data"]["train"][0]["source"] == str(tmp_path / "run" / "data" / "street" / "train.en")
     before = (tmp_path / "run" / "data" / "street" / "train.en").stat().st_mtime_ns
     assert "is finished" in inline(*given).stderr
     assert (tmp_path / "run" / "data" / "street" / "train.en").stat().st_mtime_ns == before

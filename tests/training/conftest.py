@@ -51,7 +51,7 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
             {"steps": 20, "max_tokens": 100, "save_every": 5, "validate_every": 5, "rate": 0.01, "warmup": 4} | values
         )
         resample = _resample if sampling else None
-        stream = LoaderSettings(
+        loader = LoaderSettings(
             max_tokens=config.max_tokens, seed=config.seed, pad_id=0, bos_id=2, eos_id=3, accumulate=config.accumulate,
             resample_source=resample, resample_target=resample,
         )  # fmt: skip
@@ -61,7 +61,7 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
         n_best = config.average if config.average_of == "best" else 1
         checkpoints = Checkpoints(tmp_path / name, keep_last=max(2, config.average), keep_best=n_best)
         device = torch.device("cpu")
-        training = Training.build(config, model, train, stream, validation, device, checkpoints, {"recipe": "this one"})
+        training = Training.build(config, model, train, loader, validation, device, checkpoints, {"recipe": "this one"})
         if not two_processes:
             return training
         to_close.append(replace(training, gradients=TwoProcesses(config, model, n_threads_each=1)))

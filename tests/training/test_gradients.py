@@ -39,7 +39,7 @@ needs_two_processes = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason
 
 
 def first_batch(training: Training) -> Batch:
-    return next(updates(training.store, training.stream, Cursor()))[0][0]
+    return next(updates(training.store, training.loader, Cursor()))[0][0]
 
 
 def first_row(batch: Batch) -> Batch:
@@ -239,7 +239,7 @@ def test_killed_worker_raises_run_error(make_training: Maker) -> None:
     batch = first_batch(training)
     with closing(TwoProcesses(training.config, training.model, 1)) as gradients:
         gradients(batch, batch.n_tokens)
-        os.kill(gradients.worker_pid, signal.SIGKILL)
+        os.kill(gradients._worker.pid, signal.SIGKILL)
         with pytest.raises(
             RunError, match=r"worker process, .*, has ended \(signal 9\); hint: .*resumes from the last"
         ):
@@ -273,7 +273,7 @@ from regard.training import TrainingConfig
 from regard.training.gradients.gradients import TwoProcesses
 config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=16, d_ff=32, n_heads=2)
 gradients = TwoProcesses(TrainingConfig(), Transformer(config, 20, 20), 1)
-print(gradients.worker_pid, flush=True)
+print(gradients._worker.pid, flush=True)
 sys.stdin.read()
 """
 

@@ -76,7 +76,7 @@ def with_objective(training: Training, objective: Objective) -> Training:
 
 
 def first_update(training: Training) -> list[Batch]:
-    return next(updates(training.store, training.stream, Cursor()))[0]
+    return next(updates(training.store, training.loader, Cursor()))[0]
 
 
 @pytest.mark.parametrize(("optimizer", "two_processes"), [("adam", False), ("muon", False), ("adam", True)])

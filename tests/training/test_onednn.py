@@ -38,7 +38,9 @@ def test_results_are_reproducible() -> None:
     ("capability", "vendor", "expected"),
     [("AVX512", "AuthenticAMD", True), ("AVX512", "GenuineIntel", False), ("AVX2", "AuthenticAMD", False)],
 )
-def test_cpu_model_decides(monkeypatch: pytest.MonkeyPatch, capability: str, vendor: str, expected: bool) -> None:
+def test_onednn_is_selected_by_cpu_capability_and_vendor(
+    monkeypatch: pytest.MonkeyPatch, capability: str, vendor: str, expected: bool
+) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(onednn, "_cpu_vendor", lambda: vendor)
     monkeypatch.setattr(onednn, "_keeps_float32_precision", lambda: True)

@@ -127,7 +127,7 @@ def texts(translations: list[Translation]) -> list[str]:
     return [translation.text for translation in translations]
 
 
-def test_both_engines_translate_alike(model_path: Path) -> None:
+def test_both_engines_give_the_same_translations(model_path: Path) -> None:
     fast, reference = (
         Translator.load(model_path, engine=name, precision="float32", threads=1) for name in ("ctranslate2", "torch")
     )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from regard.artifact.directory import Description as Description
     from regard.artifact.directory import describe as describe
     from regard.artifact.directory import max_length as max_length
-    from regard.artifact.directory import model_directory as model_directory
     from regard.artifact.directory import search_options as search_options
     from regard.artifact.model import LoadedModel as LoadedModel
     from regard.artifact.model import load_described as load_described
@@ -32,7 +31,6 @@ _MODULES = {
     "load_described": "model",
     "load_model": "model",
     "max_length": "directory",
-    "model_directory": "directory",
     "save_model": "model",
     "search_options": "directory",
 }

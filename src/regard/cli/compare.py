@@ -17,8 +17,8 @@ from regard.cli.evaluate import (
     Tokenize,
     aligned,
     check_destination,
+    escape_controls,
     outputs_of,
-    visible,
     warn_if_tokenized,
 )
 
@@ -131,8 +131,8 @@ def _show_example(console: "Console", example: "Example") -> None:
     unmarked = [] if example.source is None else [("source", example.source)]
     unmarked += [("reference", reference) for reference in example.references]
     for label, text in unmarked:
-        console.print(Text(f"  {label:9}  {visible(text)}"))
-    marked = zip(("A", "B"), ("yellow", "cyan"), mark_changes(visible(example.a), visible(example.b)), strict=True)
-    for side, colour, spans in marked:
+        console.print(Text(f"  {label:9}  {escape_controls(text)}"))
+    marked = mark_changes(escape_controls(example.a), escape_controls(example.b))
+    for side, colour, spans in zip(("A", "B"), ("yellow", "cyan"), marked, strict=True):
         styled = ((text, f"bold {colour}" if changed else "") for changed, text in spans)
         console.print(Text.assemble(f"  {side:9}  ", *styled))

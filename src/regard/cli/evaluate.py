@@ -142,7 +142,7 @@ def aligned(rows: list[tuple[str, ...]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Text with control characters escaped, so that it cannot control the terminal."""
     return "".join(repr(char)[1:-1] if unicodedata.category(char) in _CONTROL_CATEGORIES else char for char in text)
 
@@ -172,7 +172,7 @@ def _show(scores: "Scores", test_set: "TestSet", outputs: list[str], n_worst: in
     for i in scores.worst(n_worst):
         sys.stdout.write(f"\nline {i + 1}, chrF++ {scores.sentence_chrf[i]:.1f}\n")
         if test_set.sources is not None:
-            sys.stdout.write(f"  source     {visible(test_set.sources[i])}\n")
+            sys.stdout.write(f"  source     {escape_controls(test_set.sources[i])}\n")
         for lines in test_set.references:
-            sys.stdout.write(f"  reference  {visible(lines[i])}\n")
-        sys.stdout.write(f"  output     {visible(outputs[i])}\n")
+            sys.stdout.write(f"  reference  {escape_controls(lines[i])}\n")
+        sys.stdout.write(f"  output     {escape_controls(outputs[i])}\n")

@@ -54,7 +54,7 @@ class LoaderSettings:
 def updates(store: TokenStore, settings: LoaderSettings, start: Cursor) -> Iterator[tuple[list[Batch], Cursor]]:
     """The endless updates of this rank, each with the cursor after it.
 
-    Starting again from such a cursor gives the same updates as going on.
+    Starting again from such a cursor gives the same updates as continuing.
     """
     cursor = start
     order = epoch_order(store, settings, cursor.epoch)
@@ -125,7 +125,7 @@ class _End:
 
 
 @dataclass(frozen=True)
-class _Item(Generic[T]):
+class _Prefetched(Generic[T]):
     """An item of the iterator."""
 
     value: T
@@ -137,13 +137,13 @@ def prefetch(iterator: Iterator[T], *, depth: int = 4) -> Generator[T, None, Non
     Exceptions of the iterator are raised here. Closing or dropping this generator ends the thread.
     """
     assert depth >= 1
-    queue: Queue[_Item[T] | _End] = Queue(maxsize=depth)
+    queue: Queue[_Prefetched[T] | _End] = Queue(maxsize=depth)
     stopped = threading.Event()
     # daemon: a process that ends with an exception does not wait for it
     thread = threading.Thread(target=_fill, args=(iterator, queue, stopped), name="regard-prefetch", daemon=True)
     thread.start()
     try:
-        while isinstance(item := queue.get(), _Item):
+        while isinstance(item := queue.get(), _Prefetched):
             yield item.value
         if item.error is not None:
             raise item.error
@@ -156,12 +156,12 @@ def prefetch(iterator: Iterator[T], *, depth: int = 4) -> Generator[T, None, Non
         thread.join()
 
 
-def _fill(iterator: Iterator[T], queue: "Queue[_Item[T] | _End]", stopped: threading.Event) -> None:
+def _fill(iterator: Iterator[T], queue: "Queue[_Prefetched[T] | _End]", stopped: threading.Event) -> None:
     """Put all items into the queue, then the end."""
     error: BaseException | None = None
     try:
         for value in iterator:
-            queue.put(_Item(value))
+            queue.put(_Prefetched(value))
             if stopped.is_set():
                 return
     except BaseException as raised:

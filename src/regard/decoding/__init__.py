@@ -10,28 +10,26 @@ from typing import TYPE_CHECKING, Any
 from regard.decoding.options import DecodingOptions, Hypothesis, Sampling, check_options, gnmt
 
 if TYPE_CHECKING:
-    from regard.decoding.search import alternatives, decode, score
-    from regard.decoding.search_batch import StepFunction, ensemble, ensemble_state
+    from regard.decoding.search import decode, score
+    from regard.decoding.search_batch import EnsembleState, StepFunction, ensemble
 
 _MODULES = {
+    "EnsembleState": "search_batch",
     "StepFunction": "search_batch",
-    "alternatives": "search",
     "decode": "search",
     "ensemble": "search_batch",
-    "ensemble_state": "search_batch",
     "score": "search",
 }
 
 __all__ = [
     "DecodingOptions",
+    "EnsembleState",
     "Hypothesis",
     "Sampling",
     "StepFunction",
-    "alternatives",
     "check_options",
     "decode",
     "ensemble",
-    "ensemble_state",
     "gnmt",
     "score",
 ]

@@ -139,17 +139,17 @@ class _Beam:
             beam_steps.append(BeamStep(self.batch.sentences, new, is_finished, live, totals))
         best_possible = self._best_possible(totals[:, 0], length, options.length_penalty)
         stopped = at_limit | (n_finished >= beam_size) | (best_finished[:, -1] >= best_possible)  # (B,)
-        going = (~stopped).nonzero()[:, 0]  # (B',)
-        live = live[going]  # (B', K)
-        flat_rows = (going[:, None] * width + new.origins[going].gather(1, live)).flatten()  # (B'·K,)
+        keep = (~stopped).nonzero()[:, 0]  # (B',)
+        live = live[keep]  # (B', K)
+        flat_rows = (keep[:, None] * width + new.origins[keep].gather(1, live)).flatten()  # (B'·K,)
 
         def extend(past: Tensor, last: Tensor) -> Tensor:
             past = past.flatten(0, 1)[flat_rows].unflatten(0, live.shape)  # (B', K, T)
-            return torch.cat([past, last[going].gather(1, live)[:, :, None]], 2)  # (B', K, T + 1)
+            return torch.cat([past, last[keep].gather(1, live)[:, :, None]], 2)  # (B', K, T + 1)
 
         tokens, log_probs = extend(self.tokens, new.tokens), extend(self.log_probs, new.log_probs)
-        batch = self.batch.select(going)
-        return _Beam(batch, totals[going], tokens, log_probs, best_finished[going], n_finished[going]), flat_rows
+        batch = self.batch.select(keep)
+        return _Beam(batch, totals[keep], tokens, log_probs, best_finished[keep], n_finished[keep]), flat_rows
 
     def _best_possible(self, totals: Tensor, length: int, alpha: float) -> Tensor:
         """(B,): an upper bound for the score of any continuation of a hypothesis with this sum.

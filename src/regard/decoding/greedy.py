@@ -63,10 +63,10 @@ def _random_chooser(sampling: Sampling, keys: Sequence[Sequence[int]], batch: Se
     longest = int(batch.limits.max())
     uniform = torch.stack([_uniform(sampling.seed, key, longest) for key in keys])  # (B, longest)
     uniform = uniform.to(batch.limits.device)
-    return lambda log_probs, sentences, n_tokens: draw(log_probs, uniform[sentences, n_tokens], sampling)
+    return lambda log_probs, sentences, n_tokens: draw_tokens(log_probs, uniform[sentences, n_tokens], sampling)
 
 
-def draw(log_probs: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
+def draw_tokens(log_probs: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
     """(B, V) log-probabilities, (B,) random numbers in [0, 1) → (B,) tokens: temperature, then top k, then top p.
 
     The token is the one where the cumulative probability exceeds the random number.
@@ -110,9 +110,9 @@ def _search(
         rows = zip(batch.sentences[ended].tolist(), tokens[ended].tolist(), log_probs[ended].tolist(), strict=True)
         for sentence, row_tokens, row_log_probs in rows:
             hypotheses[sentence] = make_hypothesis(row_tokens, row_log_probs, batch.end_id, length_penalty)
-        going = (~ended).nonzero()[:, 0]
-        batch, last, tokens, log_probs = batch.select(going), last[going], tokens[going], log_probs[going]
-        state = state.select(going)
+        keep = (~ended).nonzero()[:, 0]
+        batch, last, tokens, log_probs = batch.select(keep), last[keep], tokens[keep], log_probs[keep]
+        state = state.select(keep)
     return [hypothesis for hypothesis in hypotheses if hypothesis is not None]
 
 

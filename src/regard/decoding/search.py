@@ -1,7 +1,4 @@
-"""Entry points: `decode` searches for translations, `score` rates given ones, `alternatives` lists likely next tokens.
-
-Shapes: B batch (sentences), V vocabulary, T longest prefix
-"""
+"""Entry points: `decode` searches for translations, `score` rates given ones."""
 
 from __future__ import annotations
 
@@ -63,33 +60,3 @@ def score(
     forced = [[*target, end_id] for target in targets]
     batch = SearchBatch.create([0] * len(forced), begin_id, end_id, forced, device)
     return greedy(step, state, batch, length_penalty)
-
-
-def alternatives(
-    step: StepFunction,
-    state: Any,
-    prefixes: Sequence[Sequence[int]],
-    k: int,
-    *,
-    begin_id: int,
-    device: torch.device | str = "cpu",
-) -> list[list[tuple[int, float]]]:
-    """For each sentence the k most likely tokens after its prefix, with log-probabilities, most likely first."""
-    top_tokens: list[list[tuple[int, float]]] = [[] for _ in prefixes]
-    longest = max(map(len, prefixes), default=0)
-    padded = [[begin_id, *prefix, *[begin_id] * (longest - len(prefix))] for prefix in prefixes]
-    inputs = torch.tensor(padded, dtype=torch.long, device=device).view(len(padded), longest + 1)  # (B, T + 1)
-    lengths = torch.tensor([len(prefix) for prefix in prefixes], device=device)
-    sentences, n_tokens = torch.arange(len(prefixes), device=device), 0  # those whose prefix has not ended
-    while len(sentences):
-        log_probs, state = step(inputs[sentences, n_tokens], state)  # (B, V)
-        at_end = lengths[sentences] == n_tokens  # (B,)
-        if bool(at_end.any()):
-            values, tokens = log_probs[at_end].topk(min(k, log_probs.shape[1]))  # (B, k)
-            rows = zip(sentences[at_end].tolist(), tokens.tolist(), values.tolist(), strict=True)
-            for sentence, row_tokens, row_values in rows:
-                top_tokens[sentence] = list(zip(row_tokens, row_values, strict=True))
-            going = (~at_end).nonzero()[:, 0]
-            sentences, state = sentences[going], state.select(going)
-        n_tokens += 1
-    return top_tokens

@@ -77,11 +77,6 @@ class EnsembleState:
         return EnsembleState(tuple(state.select(rows) for state in self.states))
 
 
-def ensemble_state(states: Sequence[Any]) -> EnsembleState:
-    """The state before the first token, from the states of the models."""
-    return EnsembleState(tuple(states))
-
-
 def ensemble(steps: Sequence[StepFunction]) -> StepFunction:
     """A step function that averages the probabilities of several models: log (1/M Σ p_m).
 

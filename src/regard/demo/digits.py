@@ -1,4 +1,7 @@
-"""A generated corpus with one correct translation per sentence: digits, and the same digits reversed."""
+"""A generated corpus with one correct translation per sentence: digits, and the same digits reversed.
+
+For tests and benchmarks, which need text that a small model learns completely.
+"""
 
 from pathlib import Path
 from random import Random

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from regard.artifact import load_model
 from regard.demo.pronouns import BestHead, find_best_head, is_ambiguous, top_words
-from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, split, write
+from regard.demo.street.corpus import StreetCorpus, StreetPair, canonical, make_corpus, write_corpus
 from regard.durable import check_writable, is_locked, remove_directory, remove_leftovers, write_file
 from regard.errors import ArtifactError, RunError
 from regard.run import Callbacks, Recipe, read_recipe, require_run_directory, train
@@ -73,8 +73,8 @@ def first_run(out: Path, callbacks: Callbacks, *, again: bool = False, steps: in
     elif (stored := _stored_result(out)) is not None:
         return stored
     callbacks.on_progress("generating sentences", 0, 1)
-    street = cache(lambda: split(SEED, n_train=N_TRAIN))  # for the files, and for the reference translations
-    text = _write_corpus(out, street)
+    street = cache(lambda: make_corpus(SEED, n_train=N_TRAIN))  # for the files, and for the reference translations
+    text = _prepare_corpus(out, street)
     try:
         train(_recipe(text, steps), out, callbacks=callbacks)
     except RunError as error:
@@ -86,10 +86,10 @@ def first_run(out: Path, callbacks: Callbacks, *, again: bool = False, steps: in
 
 def street_text(out: Path, n_train: int) -> Path:
     """Writes the street corpus into a run directory, unless it is there, and returns its path."""
-    return _write_corpus(out, lambda: split(SEED, n_train=n_train))
+    return _prepare_corpus(out, lambda: make_corpus(SEED, n_train=n_train))
 
 
-def _write_corpus(out: Path, street: Callable[[], StreetCorpus]) -> Path:
+def _prepare_corpus(out: Path, street: Callable[[], StreetCorpus]) -> Path:
     if not is_locked(out):
         remove_leftovers(out)  # of a training that was killed at its start
     require_run_directory(out)
@@ -97,7 +97,7 @@ def _write_corpus(out: Path, street: Callable[[], StreetCorpus]) -> Path:
     check_writable(out, 0)
     text = out / "data" / "street"
     if not (text / "unseen.de").exists():  # the last file to be written
-        write(text, street())
+        write_corpus(text, street())
     return text
 
 

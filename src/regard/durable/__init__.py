@@ -7,7 +7,6 @@ or the new one. Does not import torch.
 from regard.durable.atomic import commit_directory, make_directory, remove_directory, write_file
 from regard.durable.lock import check_writable, is_locked, lock_directory
 from regard.durable.manifest import (
-    FileRecord,
     Manifest,
     open_regular_file,
     read_json_file,
@@ -17,7 +16,6 @@ from regard.durable.manifest import (
 from regard.durable.temporary import remove_leftovers
 
 __all__ = [
-    "FileRecord",
     "Manifest",
     "check_writable",
     "commit_directory",

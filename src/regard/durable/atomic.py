@@ -76,7 +76,7 @@ def _saving(final: Path) -> Iterator[Path]:
 def _write_manifest(directory: Path) -> None:
     """Flush all files, write the manifest, then flush the directories, inner ones first."""
     records = {}
-    mode = directory.stat().st_mode & 0o666  # as the umask says; safetensors makes its files private
+    mode = directory.stat().st_mode & 0o666  # set by the umask; safetensors makes its files private
     for name in list_files(directory):
         with (directory / name).open("rb", buffering=0) as file:
             os.fchmod(file.fileno(), mode)

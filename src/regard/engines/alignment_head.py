@@ -36,14 +36,13 @@ class HeadScores(NamedTuple):
 
 def alignment_head(loaded: LoadedModel) -> tuple[int, int] | None:
     """(layer, head) of the cross-attention head that aligns best, from the model's facts; None if they name no head."""
-    named = loaded.facts.get("alignment_head")
-    if named is None:
-        return None
+    named, config = loaded.facts.get("alignment_head"), loaded.config
     match named:
-        case {"layer": int(layer), "head": int(head)} if layer in range(
-            loaded.config.n_decoder_layers
-        ) and head in range(loaded.config.n_heads):
-            return layer, head
+        case None:
+            return None
+        case {"layer": int(layer), "head": int(head)}:
+            if layer in range(config.n_decoder_layers) and head in range(config.n_heads):
+                return layer, head
     raise ArtifactError(f"the model has no alignment head {named!r}", hint=COPY_AGAIN)
 
 

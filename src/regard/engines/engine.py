@@ -90,7 +90,7 @@ def load_engine(described: Description, engine: EngineName, precision: Precision
 
 
 def n_cores() -> int:
-    """The number of cores that this process may use, or of all cores if the system does not tell (macOS)."""
+    """The number of cores that this process may use, or of all cores where the system has no affinity (macOS)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

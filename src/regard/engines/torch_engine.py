@@ -16,13 +16,12 @@ from torch import Tensor
 from regard.artifact import LoadedModel
 from regard.decoding import (
     DecodingOptions,
+    EnsembleState,
     Hypothesis,
     StepFunction,
-    alternatives,
     check_options,
     decode,
     ensemble,
-    ensemble_state,
     score,
 )
 from regard.engines.alignment_head import alignment_head
@@ -123,16 +122,6 @@ class TorchEngine:
 
         return self._run_batches(sources, run)
 
-    def alternatives(self, sources: Sequence[Ids], prefixes: Sequence[Ids], k: int) -> list[list[tuple[int, float]]]:
-        """For each source the k most likely tokens after a prefix, with their log-probabilities."""
-
-        def run(indices: Sequence[int]) -> list[list[tuple[int, float]]]:
-            step, state = self._start([sources[i] for i in indices])
-            batch_prefixes = [prefixes[i] for i in indices]
-            return alternatives(step, state, batch_prefixes, k, begin_id=self._begin_id, device=self._device)
-
-        return self._run_batches(sources, run)
-
     def close(self) -> None:
         """Release the models."""
         self._loaded, self._models = [], []
@@ -155,7 +144,7 @@ class TorchEngine:
         states = [model.start(model.encode(src)) for model in self._models]
         if len(states) == 1:
             return self._models[0].step, states[0]
-        return ensemble([model.step for model in self._models]), ensemble_state(states)
+        return ensemble([model.step for model in self._models]), EnsembleState(tuple(states))
 
     def _require_fitting_length(self, sequences: Sequence[Ids], what: str) -> None:
         """Raise DataError if a sequence and its begin or end token need more positions than the model learned."""

@@ -1,21 +1,15 @@
 """Scores of translations, and significance of the difference between two systems. Imports no torch."""
 
-from regard.evaluate.comparison import Bucket, Comparison, Difference, Example, compare
+from regard.evaluate.comparison import Comparison, Example, compare
 from regard.evaluate.comparison_page import comparison_page
 from regard.evaluate.measures import TOKENIZERS, check_tokenizer
-from regard.evaluate.scoring import Score, Scores, TestSet, read_test_set, score
-from regard.evaluate.significance import DEFAULT_SEED, Interval
+from regard.evaluate.scoring import Scores, TestSet, read_test_set, score
 from regard.evaluate.word_diff import mark_changes
 
 __all__ = [
-    "DEFAULT_SEED",
     "TOKENIZERS",
-    "Bucket",
     "Comparison",
-    "Difference",
     "Example",
-    "Interval",
-    "Score",
     "Scores",
     "TestSet",
     "check_tokenizer",

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from regard.evaluate.measures import Array, Measure, Measured, Measures, build_measures
-from regard.evaluate.scoring import check_lengths, sentence_chrf, split
+from regard.evaluate.scoring import check_lengths, sentence_chrf, split_columns
 from regard.evaluate.significance import DEFAULT_SEED, Interval, interval_95, p_value, resampled_sums, swapped_sums
 
 Side = Literal["A", "B"]
@@ -172,7 +172,7 @@ def _changes(
     resampled = np.split(resampled_sums(np.hstack([rows_a, rows_b]), n_bootstrap, seed), 2, axis=1)
     swapped = swapped_sums(rows_a, rows_b, n_shuffles, seed)
     changes = []
-    trials = zip(*(split(sums, a) for sums in (*resampled, *swapped)), strict=True)
+    trials = zip(*(split_columns(sums, a) for sums in (*resampled, *swapped)), strict=True)
     for measure, in_a, in_b, (boot_a, boot_b, swapped_a, swapped_b) in zip(measures.all, a, b, trials, strict=True):
         bootstrap = measure.values(boot_b) - measure.values(boot_a)
         shuffled = measure.values(swapped_b) - measure.values(swapped_a)

@@ -61,7 +61,7 @@ def score(
     measured = [measure.measure(outputs) for measure in measures.all]
     sums = resampled_sums(np.hstack([results.statistics for results in measured]), n_bootstrap, seed)
     scores = []
-    for measure, results, resampled in zip(measures.all, measured, split(sums, measured), strict=True):
+    for measure, results, resampled in zip(measures.all, measured, split_columns(sums, measured), strict=True):
         signature = measure.signature(bs=n_bootstrap, seed=seed)
         scores.append(Score(measure.name, results.value, interval_95(measure.values(resampled)), signature))
     bleu, chrf, ter = scores
@@ -80,7 +80,7 @@ def sentence_chrf(
     return by_sentence
 
 
-def split(sums: np.ndarray, measured: Sequence[Measured]) -> list[np.ndarray]:
+def split_columns(sums: np.ndarray, measured: Sequence[Measured]) -> list[np.ndarray]:
     """Split the columns of all measures into those of each."""
     widths = [results.statistics.shape[1] for results in measured]
     return np.split(sums, np.cumsum(widths)[:-1], axis=1)

@@ -7,24 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.lens.beam_tree import BeamTree as BeamTree
-    from regard.lens.before_after import Change as Change
     from regard.lens.heads import HeadsTable as HeadsTable
     from regard.lens.interventions import Head as Head
     from regard.lens.interventions import Interventions as Interventions
     from regard.lens.lens import Lens as Lens
     from regard.lens.look import Look as Look
-    from regard.lens.words import TokenizedText as TokenizedText
 
 _MODULES = {
-    "BeamTree": "beam_tree",
-    "Change": "before_after",
     "Head": "interventions",
     "HeadsTable": "heads",
     "Interventions": "interventions",
     "Lens": "lens",
     "Look": "look",
-    "TokenizedText": "words",
 }
 
 __all__ = sorted(_MODULES)

@@ -13,7 +13,7 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Node:
+class BeamNode:
     """One token after a prefix."""
 
     id: int
@@ -33,7 +33,7 @@ class BeamTree:
     """The tree of one search. Parents come before their children."""
 
     width: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[BeamNode, ...]
 
     def to_dict(self) -> dict[str, Any]:
         return {"width": self.width, "nodes": [vars(node) for node in self.nodes]}
@@ -43,7 +43,7 @@ def build_tree(
     beam_steps: Sequence[BeamStep], best: Hypothesis, tokenizer: Tokenizer, options: DecodingOptions
 ) -> BeamTree:
     """The tree of a search for one sentence."""
-    nodes = [Node(0, None, 0, tokenizer.piece(tokenizer.bos_id), 0.0, 0.0, None, True, False, False)]
+    nodes = [BeamNode(0, None, 0, tokenizer.piece(tokenizer.bos_id), 0.0, 0.0, None, True, False, False)]
     children: dict[tuple[int, int], int] = {}  # (node, token) → node
     hypotheses = [0]  # the nodes that the next step continues
     for step, beam in enumerate(beam_steps, start=1):
@@ -56,7 +56,7 @@ def build_tree(
             parent, finished = hypotheses[origin], rank < len(is_finished) and is_finished[rank]
             node_of[rank] = children[parent, token] = len(nodes)
             nodes.append(
-                Node(
+                BeamNode(
                     id=len(nodes),
                     parent=parent,
                     step=step,

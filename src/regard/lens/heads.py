@@ -16,13 +16,13 @@ from regard.lens.head_ablation import TokenScores, TracedBatch
 from regard.lens.head_statistics import Statistics, StatisticsSum, sum_statistics
 from regard.lens.interventions import ATTENTIONS, Attention, Head, all_heads
 from regard.lens.look import trace_path
-from regard.lens.pairs import Pairs
+from regard.lens.pairs import EncodedPairs
 from regard.lens.words import TokenizedText
 from regard.text.tokenizer import Tokenizer
 
 FORMAT = "regard-heads/1"
 
-Progress = Callable[[int, int], None]  # done, total
+ProgressCallback = Callable[[int, int], None]  # done, total
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class _Totals:
 
 @torch.inference_mode()
 def measure_heads(
-    loaded: LoadedModel, pairs: Pairs, *, without: bool, bleu: bool, progress: Progress | None
+    loaded: LoadedModel, pairs: EncodedPairs, *, without: bool, bleu: bool, progress: ProgressCallback | None
 ) -> HeadsTable:
     """Runs each batch through the whole model and then, if requested, without each head in turn."""
     tokenizers, heads = loaded.tokenizers, all_heads(loaded.config)
@@ -141,7 +141,7 @@ def _statistics(
 
 
 def _table(
-    pairs: Pairs,
+    pairs: EncodedPairs,
     heads: Sequence[Head],
     sums: dict[tuple[Attention, int], StatisticsSum],
     totals: dict[Head | None, _Totals],

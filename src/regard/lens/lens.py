@@ -20,10 +20,10 @@ from regard.errors import ArtifactError, UserError
 from regard.lens.ablate import ablate
 from regard.lens.beam_tree import build_tree, output_ids
 from regard.lens.before_after import Change, ScoredTranslation
-from regard.lens.heads import HeadsTable, Progress, measure_heads
+from regard.lens.heads import HeadsTable, ProgressCallback, measure_heads
 from regard.lens.interventions import UNCHANGED, Interventions, check_interventions
 from regard.lens.look import Look, ModelDescription, Target, output_steps
-from regard.lens.pairs import Pairs
+from regard.lens.pairs import EncodedPairs
 from regard.lens.search import search
 from regard.lens.words import TokenizedText
 from regard.models.transformer import Transformer
@@ -115,13 +115,13 @@ class Lens:
         without: bool = True,
         bleu: bool = False,
         target: str | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> HeadsTable:
         """Every head over sentence pairs: where it attends, and (`without`) how much worse the model is without it.
 
         `bleu` also translates everything without each head, which is slow. `progress(done, total)` is a callback.
         """
-        usable = Pairs.of(self.loaded.tokenizers, pairs, self.max_length, self._source.tag_for(target))
+        usable = EncodedPairs.of(self.loaded.tokenizers, pairs, self.max_length, self._source.tag_for(target))
         return measure_heads(self.loaded, usable, without=without, bleu=bleu, progress=progress)
 
     def _change(

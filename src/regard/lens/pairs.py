@@ -17,7 +17,7 @@ _MAX_TOKENS_PER_BATCH = 2048
 
 
 @dataclass(frozen=True)
-class Pairs:
+class EncodedPairs:
     """The usable pairs, as ids, and the reference texts."""
 
     ids: tuple[tuple[list[int], list[int]], ...]
@@ -29,7 +29,7 @@ class Pairs:
     @classmethod
     def of(
         cls, tokenizers: TokenizerPair, pairs: Sequence[tuple[str, str]], max_length: int, target: str | None
-    ) -> Pairs:
+    ) -> EncodedPairs:
         """Skips blank and too long pairs, and counts them."""
         texts = [(normalise(source), normalise(reference)) for source, reference in pairs]
         sources = tokenizers.source.encode_many([source for source, _ in texts], tag=target)

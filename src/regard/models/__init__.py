@@ -1,8 +1,6 @@
 """Model architectures, one file each. CONTRIBUTING.md lists the steps to add another."""
 
 from regard.models.base import (
-    DecodingState,
-    Memory,
     TranslationModel,
     load_weights,
     named_weights,
@@ -19,8 +17,6 @@ MODELS = {"transformer": (Transformer, TransformerConfig)}
 __all__ = [
     "MODELS",
     "PRESETS",
-    "DecodingState",
-    "Memory",
     "Transformer",
     "TransformerConfig",
     "TranslationModel",

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
@@ -19,20 +19,6 @@ from regard.errors import ArtifactError
 from regard.nn import Trace
 
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
-
-
-class Memory(Protocol):
-    """The encoded source."""
-
-    def select(self, rows: Tensor) -> Self: ...
-
-
-class DecodingState(Protocol):
-    """What a model caches between decoding steps."""
-
-    def select(self, rows: Tensor) -> Self:
-        """Batch rows reordered, repeated or dropped."""
-        ...
 
 
 class TranslationModel(Protocol):
@@ -54,11 +40,11 @@ class TranslationModel(Protocol):
         ...
 
     def encode(self, src: Tensor, trace: Trace | None = None) -> Any:
-        """(B, S) → the model's `Memory`."""
+        """(B, S) → the encoded source; its `select(rows)` reorders, repeats or drops batch rows."""
         ...
 
     def start(self, memory: Any) -> Any:
-        """The model's `DecodingState` before the first token."""
+        """The state before the first token: what is cached between steps, also with `select(rows)`."""
         ...
 
     def step(self, last: Tensor, state: Any) -> tuple[Tensor, Any]:

@@ -10,7 +10,7 @@ from regard.nn.attention import (
     padding_visible,
     scaled_dot_product_scores,
 )
-from regard.nn.cross_entropy import CrossEntropySums, linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
+from regard.nn.cross_entropy import linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import Embedding, InputEmbedding, LearnedPositions, SinusoidalPositions, sinusoid
 from regard.nn.state import KeyValues, shared_rows
@@ -20,7 +20,6 @@ from regard.nn.trace import Trace, at
 __all__ = [
     "Activation",
     "AttentionKind",
-    "CrossEntropySums",
     "Dropout",
     "Embedding",
     "FeedForward",

@@ -1,20 +1,16 @@
 """The report of a run: curves, samples and findings from its journal, as `report.html` and as JSON. No torch."""
 
-from regard.report.live import LiveReport, is_out_of_date, write_report
+from regard.report.live import LiveReport, is_out_of_date
 from regard.report.page import report_page, summary_line
 from regard.report.run_reader import RunReader, read_run
-from regard.report.summary import RunSummary, SampleHistory, StepPoint, ValidationPoint
+from regard.report.summary import RunSummary
 
 __all__ = [
     "LiveReport",
     "RunReader",
     "RunSummary",
-    "SampleHistory",
-    "StepPoint",
-    "ValidationPoint",
     "is_out_of_date",
     "read_run",
     "report_page",
     "summary_line",
-    "write_report",
 ]

@@ -46,7 +46,7 @@ class _Scale:
 
 
 def chart(title: str, curves: Sequence[Curve], *, x_end: float, unit: str = "", note: str = "") -> str:
-    """A figure, or "" if no line has points. `x_end` is the last step of the run."""
+    """A figure, or "" if no curve has points. `x_end` is the last step of the run."""
     drawn = [curve for curve in curves if curve.points]
     if not drawn:
         return ""
@@ -146,7 +146,7 @@ def _dots(curve: Curve, x: _Scale, y: _Scale) -> str:
 
 
 def _labels(curves: Sequence[Curve], x: _Scale, y: _Scale) -> list[str]:
-    """The name and last value of each line, next to its end; moved apart where they would overlap."""
+    """The name and last value of each curve, next to its end; moved apart where they would overlap."""
     ends = sorted(curves, key=lambda curve: -curve.points[-1][1])
     positions = spread([HEIGHT * (1 - y.share(curve.points[-1][1])) for curve in ends])
     right = 100 * x.share(max(curve.points[-1][0] for curve in curves))

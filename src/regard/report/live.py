@@ -20,14 +20,6 @@ _MIN_SECONDS = 1.0  # between two pages, however quickly validations follow each
 _MAX_SHARE = 0.01  # of the training time spent on pages
 
 
-def write_report(run: str | Path) -> Path:
-    """Write `report.html` from the files of a run."""
-    reader = RunReader(run)
-    path = reader.directory / REPORT_NAME
-    write_file(path, _encode(report_page(reader.read())))
-    return path
-
-
 def is_out_of_date(run: Path) -> bool:
     """Whether a finished run has no report, or one that is older than its model."""
     try:

@@ -96,12 +96,12 @@ def _how_scored(run: RunSummary) -> str:
     translated = number(_recipe_table(run, "training").get("translated"))
     n_validation = number((run.plan or {}).get("n_validation"))
     if translated is None:
-        which = "first"
+        sentences = "first"
     elif n_validation is None:
-        which = f"first {translated:,} (or fewer)"
+        sentences = f"first {translated:,} (or fewer)"
     else:
-        which = f"first {translated:,}" if translated < n_validation else f"{n_validation:,}"
-    return f"BLEU and chrF++: greedy translations of the {which} validation sentences"
+        sentences = f"first {translated:,}" if translated < n_validation else f"{n_validation:,}"
+    return f"BLEU and chrF++: greedy translations of the {sentences} validation sentences"
 
 
 def _recipe_table(run: RunSummary, name: str) -> dict[str, Any]:

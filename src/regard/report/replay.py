@@ -1,4 +1,4 @@
-"""Replays the events of a journal into a summary of the run. Each event is processed once, also while a run goes on.
+"""Replays the events of a journal into a summary of the run. Each event is processed once, also during the run.
 
 A journal may be damaged or from an older version: invalid events and values are skipped.
 """
@@ -201,7 +201,7 @@ class Replay:
         self._note(f"skipped {event.get('checkpoint')}: {event.get('reason')}")
 
     def _remove_from(self, step: int) -> None:
-        """Forget this step and those after it: they are computed again."""
+        """Remove this step and those after it: they are computed again."""
         self._steps.remove_from(step)
         self._validations.remove_from(step)
         for translations in self._samples.values():

@@ -32,12 +32,12 @@ class RunReader:
         self._journal: tuple[int, int] | None = None  # device and inode
 
     def read(self) -> RunSummary:
-        return self.summarise(self.replay(), None)
+        return self.summarise(self.replay())
 
-    def summarise(self, replay: Replay, unfinished: State | None) -> RunSummary:
+    def summarise(self, replay: Replay, unfinished: State | None = None) -> RunSummary:
         """The summary of a replay together with the recipe and the facts of the model.
 
-        `unfinished` is the state of a run without a model; None to tell "running" from "stopped" by its lock.
+        `unfinished` is the state of a run without a model; by default "running" if it is locked, else "stopped".
         """
         recipe = _read_bytes(self.directory / "recipe.toml")
         facts = _read_facts(self.directory / "model" / "config.json")

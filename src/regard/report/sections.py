@@ -17,7 +17,7 @@ from regard.report.wording import count, few_digits
 
 _MAX_ROWS = 60  # in the table of validations
 _MAX_TRANSLATIONS = 8  # per sample
-_ALIGNS = 0.4  # share of a head's weight on the aligned word; a random head has about a tenth of that
+_MIN_AGREEMENT = 0.4  # share of a head's weight on the aligned word; a random head has about a tenth of that
 
 
 def samples(run: RunSummary) -> str:
@@ -103,7 +103,7 @@ def heads(run: RunSummary) -> str:
     agreement, sharpness = number(best.get("agreement")), number(best.get("sharpness"))
     if not (isinstance(layer, int) and isinstance(head, int)):
         return ""
-    weak = "" if agreement is not None and agreement >= _ALIGNS else ", though weakly"
+    weak = "" if agreement is not None and agreement >= _MIN_AGREEMENT else ", though weakly"
     sentence = f"Head {head + 1} of decoder layer {layer + 1} aligns source and target words best{weak}"
     if agreement is not None and number(best.get("n_links")):
         sentence += f": {agreement:.0%} of its weight is on the aligned source word"

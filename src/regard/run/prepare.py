@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from regard.artifact import Description
 from regard.data import TokenStore, build_store, open_store
+from regard.data.build import LinePair
 from regard.durable import commit_directory, read_regular_file, verify_directory
 from regard.engines.engine import n_cores
 from regard.errors import ArtifactError, DataError, RunError
@@ -35,12 +36,10 @@ from regard.text.language_profile import make_profile
 from regard.text.languages import Languages, find_languages
 
 MAX_PROFILE_PAIRS = 4_000  # of all corpora together; letter frequencies are stable long before
-SMALL_CORPUS = 1_000  # pairs; in a larger one any usual share holds out some
+MIN_PAIRS_FOR_USUAL_SHARE = 1_000  # with fewer, the usual share may hold out no pair at all
 
 _BAD_LINES = {"invalid-text", "tabs"}  # findings of the doctor about lines that can be skipped
 _FATAL = {"empty", "unequal-counts"}  # findings that no setting can override
-
-LinePair = tuple[str, str, int]  # source, target, number of the corpus
 
 
 class OnProgress(Protocol):
@@ -208,7 +207,7 @@ def make_stores(
 def _default_held_out(data: DataConfig, n_pairs: int, seed: int) -> float:
     """The usual share; for a very small corpus, the nearest one that holds out at least one pair and at most half."""
     usual = held_out_share(n_pairs)
-    if n_pairs >= SMALL_CORPUS:
+    if n_pairs >= MIN_PAIRS_FOR_USUAL_SHARE:
         return usual
     sources = [pair[0] for pair in _all_pairs(tuple(config.corpus() for config in data.train), data.on_bad)]
     shares = sorted((part / 128 for part in range(1, 128)), key=lambda share: abs(share - usual))

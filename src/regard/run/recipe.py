@@ -56,9 +56,7 @@ class DataConfig(BaseModel, frozen=True, extra="forbid"):
 
     train: tuple[CorpusConfig, ...] = Field(min_length=1, max_length=255)
     validation: tuple[CorpusConfig, ...] = ()
-    held_out: float | None = Field(
-        default=None, ge=0, lt=1
-    )  # share of train for validation, if no validation set is given
+    held_out: float | None = Field(default=None, ge=0, lt=1)  # share of train, if there is no validation set
     on_bad: Literal["raise", "skip"] = "raise"  # for lines that are not valid text
     doctor: bool = True  # refuse text with errors that would make the training useless
     fingerprint: str | None = None  # SHA-256 of the files; set when a run begins, to detect changes
@@ -69,9 +67,8 @@ class TextConfig(BaseModel, frozen=True, extra="forbid"):
 
     kind: Literal["bpe", "unigram"] = "bpe"
     joint: bool = True  # one vocabulary for both languages
-    vocabulary: int | None = Field(
-        default=None, ge=270, le=1_000_000
-    )  # size, per language if not joint; unset: from the corpus size
+    # size of the vocabulary, or of each of two; unset: from the corpus size
+    vocabulary: int | None = Field(default=None, ge=270, le=1_000_000)
     sampling: float = Field(default=0.0, ge=0, le=1)  # BPE-dropout, or the exponent of unigram sampling; 0 is off
     max_length: int = Field(default=256, ge=1)  # sub-words; longer pairs are skipped
     source_language: Language | None = None  # unset: from the file names, such as train.en

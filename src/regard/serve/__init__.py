@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from regard.serve.app import create_app as create_app
     from regard.serve.http.keys import Keys as Keys
     from regard.serve.http.keys import read_keys as read_keys
-    from regard.serve.http.problem import Problem as Problem
     from regard.serve.http.server import run as run
     from regard.serve.models import ServedModel as ServedModel
     from regard.serve.models import load_models as load_models
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Keys": "http.keys",
-    "Problem": "http.problem",
     "ServedModel": "models",
     "Service": "service",
     "Settings": "settings",

@@ -15,37 +15,29 @@ if TYPE_CHECKING:
     from regard.text.corpus import fingerprint as fingerprint
     from regard.text.corpus import held_out_share as held_out_share
     from regard.text.corpus import is_held_out as is_held_out
-    from regard.text.corpus import pairs_or_none as pairs_or_none
     from regard.text.doctor.examine import examine as examine
     from regard.text.doctor.findings import CorpusReport as CorpusReport
-    from regard.text.doctor.findings import Finding as Finding
     from regard.text.lines import STDIN as STDIN
     from regard.text.lines import ReadNotes as ReadNotes
     from regard.text.lines import read_lines as read_lines
-    from regard.text.lines import read_lines_or_none as read_lines_or_none
     from regard.text.tokenizer import Tokenizer as Tokenizer
     from regard.text.tokenizer import TokenizerPair as TokenizerPair
     from regard.text.tokenizer import read_tokenizers as read_tokenizers
-    from regard.text.vocabulary import default_vocab_size as default_vocab_size
     from regard.text.vocabulary import train_tokenizer as train_tokenizer
 
 _MODULES = {
     "Corpus": "corpus",
-    "Finding": "doctor.findings",
     "ReadNotes": "lines",
     "CorpusReport": "doctor.findings",
     "STDIN": "lines",
     "Tokenizer": "tokenizer",
     "TokenizerPair": "tokenizer",
-    "default_vocab_size": "vocabulary",
     "count_pairs": "corpus",
     "examine": "doctor.examine",
     "fingerprint": "corpus",
     "held_out_share": "corpus",
     "is_held_out": "corpus",
-    "pairs_or_none": "corpus",
     "read_lines": "lines",
-    "read_lines_or_none": "lines",
     "read_tokenizers": "tokenizer",
     "train_tokenizer": "vocabulary",
 }

@@ -144,7 +144,7 @@ def _raw_lines(path: Path, notes: ReadNotes) -> Iterator[bytes]:
 
 
 def _decompressed(file: io.BufferedReader, notes: ReadNotes) -> BinaryIO:
-    """The file, decompressed if its first bytes (not its name) say so."""
+    """The file, decompressed; the format is recognised by its first bytes, not its name."""
     start = file.peek(4)[:4]
     if start.startswith(_GZIP):
         notes.compression = "gzip"

@@ -1,22 +1,20 @@
 """Training: objectives, optimizers, schedules, the loop, and checkpoints from which a run resumes exactly."""
 
-from regard.training.averaging import EMA, average
+from regard.training.averaging import average
 from regard.training.checkpoints import Checkpoints
 from regard.training.config import TrainingConfig
 from regard.training.device import check_precision, has_fast_bfloat16, keep_freed_memory, select_device
-from regard.training.journal import Journal, events
-from regard.training.loop import OnEvent, Training, fit, measure_seconds_per_step
+from regard.training.journal import Journal
+from regard.training.loop import Training, fit, measure_seconds_per_step
 from regard.training.onednn import fast_matmul
 from regard.training.progress import Progress
 from regard.training.schedule import noam
 from regard.training.stop import Stop
-from regard.training.validation import Validation, validate
+from regard.training.validation import Validation
 
 __all__ = [
-    "EMA",
     "Checkpoints",
     "Journal",
-    "OnEvent",
     "Progress",
     "Stop",
     "Training",
@@ -24,7 +22,6 @@ __all__ = [
     "Validation",
     "average",
     "check_precision",
-    "events",
     "fast_matmul",
     "fit",
     "has_fast_bfloat16",
@@ -32,5 +29,4 @@ __all__ = [
     "measure_seconds_per_step",
     "noam",
     "select_device",
-    "validate",
 ]

@@ -203,12 +203,12 @@ class Checkpoints:
         return [entry for _, _, entry in sorted(scored, key=lambda key: key[:2])]
 
     def _rotate(self) -> None:
-        kept = {self._saved[-1], *self._scheduled()[-self.keep_last :], *self._ranked()[: self.keep_best]}
+        to_keep = {self._saved[-1], *self._scheduled()[-self.keep_last :], *self._ranked()[: self.keep_best]}
         for entry in self._saved:
             path = self.directory / _step_name(entry.step)
-            if entry not in kept and path.exists():
+            if entry not in to_keep and path.exists():
                 remove_directory(path)
-        self._saved = tuple(entry for entry in self._saved if entry in kept)
+        self._saved = tuple(entry for entry in self._saved if entry in to_keep)
 
     def _none_usable(self, skipped: list[Skipped], mismatches: list[str]) -> RunError:
         if mismatches:

@@ -44,7 +44,7 @@ class Training:
     config: TrainingConfig
     model: Transformer
     store: TokenStore
-    stream: LoaderSettings
+    loader: LoaderSettings
     validation: TokenStore
     device: torch.device
     checkpoints: Checkpoints
@@ -60,20 +60,20 @@ class Training:
         config: TrainingConfig,
         model: Transformer,
         store: TokenStore,
-        stream: LoaderSettings,
+        loader: LoaderSettings,
         validation: TokenStore,
         device: torch.device,
         checkpoints: Checkpoints,
         identity: dict[str, str],
         score_translations: TranslationScorer | None = None,
     ) -> Training:
-        """Adds the optimizer, EMA and gradient computation that the configuration asks for."""
+        """Adds the optimizer, EMA and gradient computation that the configuration selects."""
         model = model.to(device).train()
         return cls(
             config=config,
             model=model,
             store=store,
-            stream=stream,
+            loader=loader,
             validation=validation,
             device=device,
             checkpoints=checkpoints,
@@ -95,7 +95,7 @@ def fit(training: Training, on_event: OnEvent, stop: Stop, spent_seconds: float 
     `spent_seconds` of the budget were used before the loop.
     """
     progress = _resume(training, on_event, spent_seconds)
-    with closing(prefetch(updates(training.store, training.stream, progress.cursor))) as stream:
+    with closing(prefetch(updates(training.store, training.loader, progress.cursor))) as stream:
         clock = _Clock(progress)
         while not progress.finished:
             update, cursor = next(stream)
@@ -114,7 +114,7 @@ def fit(training: Training, on_event: OnEvent, stop: Stop, spent_seconds: float 
 
 def train_step(training: Training, update: list[Batch], step: int) -> dict[str, Any]:
     """One optimizer step. The loss is the mean over the target tokens of all batches of the update."""
-    torch.manual_seed(random_key(training.config.seed, "dropout", step, training.stream.rank))
+    torch.manual_seed(random_key(training.config.seed, "dropout", step, training.loader.rank))
     started_at = perf_counter()
     n_tokens = sum(batch.n_tokens for batch in update)
     loss = nll = 0.0
@@ -136,7 +136,7 @@ def train_step(training: Training, update: list[Batch], step: int) -> dict[str, 
 def measure_seconds_per_step(training: Training, n_steps: int) -> float:
     """The median duration of trial steps at learning rate 0: they change the optimizer state, but not the weights."""
     seconds = []
-    for number, (update, _) in enumerate(updates(training.store, training.stream, Cursor()), start=1):
+    for number, (update, _) in enumerate(updates(training.store, training.loader, Cursor()), start=1):
         started_at = perf_counter()
         train_step(training, update, number)
         seconds.append(perf_counter() - started_at)
@@ -224,7 +224,7 @@ def _validate_and_save(
 def validate_training(training: Training, use_ema: bool) -> Validation:
     """Scores on the whole validation set; with `use_ema`, of the averaged weights where there are any."""
     with training.ema.swapped_in() if use_ema and training.ema is not None else nullcontext():
-        validation = validate(training.model, held_out_batches(training, training.stream.max_tokens), training.device)
+        validation = validate(training.model, held_out_batches(training, training.loader.max_tokens), training.device)
         if training.score_translations is None:
             return validation
         return replace(validation, translation=training.score_translations(training.model))
@@ -232,13 +232,13 @@ def validate_training(training: Training, use_ema: bool) -> Validation:
 
 def held_out_batches(training: Training, max_tokens: int) -> Iterator[Batch]:
     """The validation set in batches of similar length."""
-    stream = training.stream
+    loader = training.loader
     return validation_batches(
         training.validation,
-        max_tokens=min(max_tokens, stream.max_tokens),
-        pad_id=stream.pad_id,
-        bos_id=stream.bos_id,
-        eos_id=stream.eos_id,
+        max_tokens=min(max_tokens, loader.max_tokens),
+        pad_id=loader.pad_id,
+        bos_id=loader.bos_id,
+        eos_id=loader.eos_id,
     )
 
 

@@ -31,7 +31,7 @@ class PlainText:
     def alternatives(self, translations: Sequence[Translation]) -> list[str]:
         """Alternative texts: the second best translation of every line, the third best, … where a line has one."""
         n_alternatives = max((len(translation.alternatives) for translation in translations), default=0)
-        ranked = [[best.text, *(other.text for other in best.alternatives)] for best in translations]
+        ranked = [[best.text, *(alternative.text for alternative in best.alternatives)] for best in translations]
         texts = [self._fill([line[min(rank, len(line) - 1)] for line in ranked]) for rank in range(n_alternatives + 1)]
         return list(dict.fromkeys(texts))[1:]
 

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from regard.cli.evaluate import visible
+from regard.cli.evaluate import escape_controls
 from regard.lens import Head
 from regard.lens.interventions import ATTENTION_NAMES
 
@@ -32,10 +32,10 @@ def print_look(
 ) -> None:
     """Prints the sentence, its translation, and one line per word. After an intervention, the map is optional."""
     console = Console(highlight=False, soft_wrap=True)
-    console.print(Text(visible(look.source.text)))
+    console.print(Text(escape_controls(look.source.text)))
     if look.change is None:
         number = Text(f" {_format_log_probability(look.log_probability)}", "dim")
-        console.print(Text(visible(look.target.text), "bold"), number)
+        console.print(Text(escape_controls(look.target.text), "bold"), number)
     else:
         _print_change(console, look.change)
     if look.change is None or always_map:
@@ -47,7 +47,7 @@ def _map_rows(look: "Look", shown: "Head | Attention", level: "Level") -> Iterat
     """Word or sub-word, its probability if it is an output, a map of its attention, and the largest weights."""
     attention = shown.attention if isinstance(shown, Head) else shown
     title, weights = _weights(look, shown, level)
-    rows, columns = ([visible(text) for text in texts] for texts in look.labels(attention, level))
+    rows, columns = ([escape_controls(text) for text in texts] for texts in look.labels(attention, level))
     probabilities = _probabilities(look, level) if attention == "cross" else [()] * len(rows)
     yield (
         level.removesuffix("s"),
@@ -86,7 +86,7 @@ def _print_change(console: Console, change: "Change") -> None:
     before, after = change.before, change.after
     for name, translation in (("before ", before), ("after  ", after)):
         number = Text(f" {_format_log_probability(translation.log_probability)}", "dim")
-        console.print(Text(name), Text(visible(translation.text), "bold"), number)
+        console.print(Text(name), Text(escape_controls(translation.text), "bold"), number)
     is_changed = before.text != after.text
     header: Row = ("before", "original model", "changed model")
     rows: list[Row] = [(*header, "after", "changed model") if is_changed else header]
@@ -130,7 +130,7 @@ def _print_columns(console: Console, rows: Sequence[Row], right_aligned: set[int
 
 
 def _highlight(text: str, changed: bool) -> Text:
-    return Text(visible(text), "bold yellow" if changed else "")
+    return Text(escape_controls(text), "bold yellow" if changed else "")
 
 
 def _shade(weight: float) -> str:

@@ -119,13 +119,14 @@ def _tsv(translation: Translation) -> str:
 
 
 def _jsonl(source: str, translation: Translation) -> str:
+    alternatives = [{"text": best.text, "score": round(best.score, 4)} for best in translation.alternatives]
     record = {
         "source": source,
         "text": translation.text,
         "score": round(translation.score, 4),
         "tokens": [[token.piece, round(token.probability, 4)] for token in translation.tokens],
         "alignment": [list(pair) for pair in translation.alignment],
-        "alternatives": [{"text": other.text, "score": round(other.score, 4)} for other in translation.alternatives],
+        "alternatives": alternatives,
         "n_parts": translation.n_parts,
         "warnings": list(translation.warnings),
     }

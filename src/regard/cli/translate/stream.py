@@ -59,18 +59,18 @@ def file_pairs(files: list[Path], out: Path | None) -> list[FilePair]:
 
 def _refuse_overwriting(pairs: list[FilePair]) -> None:
     inputs = {(pair.source or STDIN).resolve() for pair in pairs}
-    taken: dict[Path, FilePair] = {}
+    outputs: dict[Path, FilePair] = {}
     for pair in pairs:
         assert pair.out is not None
         out = pair.out.resolve()
         if out in inputs:
             raise UserError(f"--out would overwrite the input {pair.out}", hint="choose another --out")
-        if out in taken:
+        if out in outputs:
             raise UserError(
-                f"{taken[out].name} and {pair.name} would both be written to {pair.out}",
+                f"{outputs[out].name} and {pair.name} would both be written to {pair.out}",
                 hint="translate them separately, each with its own --out",
             )
-        taken[out] = pair
+        outputs[out] = pair
 
 
 class LineStream:

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from regard.demo.street.grammar import ActionClause, Phrase, StateClause, StreetSentence, to_text
-from regard.demo.street.meanings import draw
+from regard.demo.street.meanings import draw_sentence
 from regard.demo.street.words import ADJECTIVE, NOUN, NOUNS, VERB
 from regard.durable import make_directory, write_file
 
@@ -62,7 +62,7 @@ def generate(n: int, seed: int) -> list[StreetPair]:
     return list(islice(_distinct(Random(seed)), n))
 
 
-def split(
+def make_corpus(
     seed: int, *, n_train: int = 40_000, n_valid: int = 500, n_test: int = 1_000, n_unseen: int = 1_000
 ) -> StreetCorpus:
     """A corpus in parts of the given sizes; `unseen` begins with the two `canonical` pairs."""
@@ -83,7 +83,7 @@ def split(
     return StreetCorpus(tuple(train), tuple(rest[:n_valid]), tuple(rest[n_valid:]), tuple(unseen))
 
 
-def write(directory: Path, corpus: StreetCorpus) -> dict[str, tuple[Path, Path]]:
+def write_corpus(directory: Path, corpus: StreetCorpus) -> dict[str, tuple[Path, Path]]:
     """Writes `train.en`, `train.de` and so on, one sentence per line, and returns the paths of each part."""
     make_directory(directory)
     parts = {"train": corpus.train, "validation": corpus.validation, "test": corpus.test, "unseen": corpus.unseen}
@@ -141,7 +141,7 @@ def _distinct(rng: Random, seen: set[str] | None = None) -> Iterator[StreetPair]
     """An endless stream of pairs whose sentences have not occurred before, in either language."""
     seen = set() if seen is None else seen
     while True:
-        pair = realise(draw(rng))
+        pair = realise(draw_sentence(rng))
         if pair.source not in seen and pair.target not in seen:
             seen.update((pair.source, pair.target))
             yield pair

@@ -181,8 +181,8 @@ class StateClause:
             verb = "are" if self.subject.plural else "is"
         else:
             verb = "were" if self.subject.plural else "was"
-        who = [(self.subject.english_pronoun, "pronoun")] if self.as_pronoun else self.subject.english("subject")
-        return [*_plain(self.time), *who, *_plain(verb), *_plain(self.degree), *_plain(self.adjective.english)]
+        subject = [(self.subject.english_pronoun, "pronoun")] if self.as_pronoun else self.subject.english("subject")
+        return [*_plain(self.time), *subject, *_plain(verb), *_plain(self.degree), *_plain(self.adjective.english)]
 
     def german(self) -> GermanClause:
         """The adjective precedes the verb or follows it; a pronoun has the gender of its noun."""
@@ -191,11 +191,11 @@ class StateClause:
         else:
             finite = "waren" if self.subject.plural else "war"
         if self.as_pronoun:
-            who = [(self.subject.german_pronoun, "pronoun")]
+            subject = [(self.subject.german_pronoun, "pronoun")]
         else:
-            who = self.subject.german("nominative", "subject")
+            subject = self.subject.german("nominative", "subject")
         middle = [*_plain(DEGREES[self.degree]), *_plain(self.adjective.german)]
-        return GermanClause(TIMES.get(self.time, ""), who, finite, middle)
+        return GermanClause(TIMES.get(self.time, ""), subject, finite, middle)
 
 
 @dataclass(frozen=True)

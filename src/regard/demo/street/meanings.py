@@ -27,9 +27,9 @@ PRONOUN_SHARE = 0.5  # of the sentences
 UNINFORMATIVE_SHARE = 0.07  # the share that is kept of pronouns that do not depend on the last word
 
 
-def draw(rng: Random) -> StreetSentence:
+def draw_sentence(rng: Random) -> StreetSentence:
     """A random sentence: with a pronoun, or one of the other constructions."""
-    others = (_simple, _told, _with_reason, _somewhere, _described)
+    others = (_simple, _reported, _with_reason, _somewhere, _described)
     while True:
         kind = _with_pronoun if rng.random() < PRONOUN_SHARE else rng.choices(others, weights=(44, 20, 16, 12, 8))[0]
         sentence = kind(rng)
@@ -81,7 +81,7 @@ def _simple(rng: Random) -> StreetSentence:
     return StreetSentence(_action(rng, time=0.4, adjective=0.4))
 
 
-def _told(rng: Random) -> StreetSentence:
+def _reported(rng: Random) -> StreetSentence:
     """ "The king says that …": an action, past or future, or a state."""
     if rng.random() < 0.3:
         main: ActionClause | StateClause = _state(rng, present=rng.random() < 0.6)
@@ -109,7 +109,7 @@ def _somewhere(rng: Random) -> StreetSentence:
         subject, object_ = _nouns_for(rng, verb)
         if "place" in (subject.kind, object_.kind) or verb.base in MOTIONS:
             continue
-        place = rng.choice(_covered(PLACES_NEARBY))
+        place = rng.choice(nouns_of(PLACES_NEARBY))
         where = (rng.choice(tuple(PREPOSITIONS)), _phrase(rng, place, plural=0.0, adjective=0.25))
         agent = _phrase(rng, subject, plural=0.2, adjective=0.1)
         patient = _phrase(rng, object_, plural=0.2, adjective=0.1, definite=0.5)
@@ -155,13 +155,13 @@ def _phrase(rng: Random, noun: Noun, *, plural: float, adjective: float, definit
 
 def _nouns_for(rng: Random, verb: Verb) -> tuple[Noun, Noun]:
     """A suitable subject and object; two different nouns."""
-    subject = rng.choice(_covered(verb.subjects))
-    return subject, _other_than(rng, _covered(verb.objects), {subject})
+    subject = rng.choice(nouns_of(verb.subjects))
+    return subject, _other_than(rng, nouns_of(verb.objects), {subject})
 
 
 def _speaker(rng: Random, taken: set[Noun], *, it: bool = True) -> Phrase:
     """A person who is not in `taken`; without `it`, one that the pronoun "it" cannot refer to."""
-    people = tuple(noun for noun in _covered("people") if it or noun.pronoun != "it")
+    people = tuple(noun for noun in nouns_of("people") if it or noun.pronoun != "it")
     return Phrase(_other_than(rng, people, taken), plural=it and rng.random() < 0.2)
 
 
@@ -175,11 +175,6 @@ def _other_than(rng: Random, nouns: tuple[Noun, ...], taken: set[Noun]) -> Noun:
 def _time(rng: Random, probability: float) -> str:
     """A time, or an empty string."""
     return rng.choice(("yesterday", "today", "tomorrow")) if rng.random() < probability else ""
-
-
-@cache
-def _covered(names: str) -> tuple[Noun, ...]:
-    return nouns_of(names)
 
 
 @cache

@@ -5,6 +5,7 @@ class ("living", "lifeless", "any"). The tables hold the only objects of these c
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 Kind = Literal["person", "animal", "place", "thing"]
@@ -293,6 +294,7 @@ def suits(names: str, noun: Noun) -> bool:
     return not noun.names.isdisjoint(names.split())
 
 
+@cache
 def nouns_of(names: str) -> tuple[Noun, ...]:
     """All nouns that the names cover, in the order of the table."""
     return tuple(noun for noun in NOUNS if suits(names, noun))

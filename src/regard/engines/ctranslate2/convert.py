@@ -9,15 +9,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.artifact import LoadedModel, load_model
-from regard.durable import commit_directory
+from regard.artifact import LoadedModel
 from regard.engines.alignment_head import alignment_head
 from regard.errors import ArtifactError
 from regard.models import TransformerConfig
@@ -47,22 +45,6 @@ def convert(loaded: LoadedModel, directory: Path, quantization: Quantization) ->
     spec.optimize(quantization=quantization)
     directory.mkdir()
     spec.save(str(directory))
-
-
-def add_ctranslate2(model_directory: Path) -> None:
-    """Add the converted model to a model directory, or replace an older one, atomically."""
-    loaded = load_model(model_directory)
-
-    def write(temporary: Path) -> None:
-        shutil.copytree(model_directory, temporary, dirs_exist_ok=True, ignore=_not_copied)
-        convert(loaded, temporary / SUBDIRECTORY, "float32")
-
-    commit_directory(model_directory, write)
-
-
-def _not_copied(directory: str, names: list[str]) -> set[str]:
-    """Files that are written anew."""
-    return {SUBDIRECTORY, "manifest.json"} & set(names)
 
 
 @torch.no_grad()
@@ -147,10 +129,8 @@ def _set_cross_attention(spec: Any, module: MultiHeadAttention, first_head: int)
     heads[0], heads[first_head] = first_head, 0
     rows = torch.arange(module.d_model).view(module.n_heads, module.d_k)[heads].flatten()  # (D,)
     weight, bias = _scaled(module)
-    weight, bias = (
-        weight.view(3, module.d_model, -1)[:, rows],
-        bias.view(3, module.d_model)[:, rows],
-    )  # (3, D, D), (3, D)
+    weight = weight.view(3, module.d_model, -1)[:, rows]  # (3, D, D)
+    bias = bias.view(3, module.d_model)[:, rows]  # (3, D)
     _set_linear(spec.linear[0], weight[0], bias[0])
     _set_linear(spec.linear[1], weight[1:].flatten(0, 1), bias[1:].flatten())
     _set_linear(spec.linear[2], module.out.weight[:, rows], module.out.bias)

@@ -1,13 +1,13 @@
 """Batches and settings for CTranslate2's search, and the meaning of its results.
 
-What another search has to know about CTranslate2's (its `decoding.cc`) to give the same results:
+How CTranslate2 searches (its `decoding.cc`), for any other search that has to give the same results:
 - each step considers the 2·beam best continuations. Of the first `beam`, those that end are finished hypotheses, and
   the best of the others replace them; an end token among the second `beam` is ignored;
 - a sentence stops as soon as `beam` hypotheses have finished (the last step may add more), even if a live hypothesis
   could still become better. With a length penalty of exactly 0 it would stop earlier, so it never gets 0;
 - at the length limit, which includes the end token, the first `beam` continuations are finished as they are;
 - it ranks hypotheses by Σ log p / length^β and returns the best `beam`, which are then ranked here by
-  ((5 + length) / 6)^α. β is chosen so that both penalties grow alike at the length of the source: only the worst of
+  ((5 + length) / 6)^α. β is chosen so that both penalties grow equally at the length of the source: only the worst of
   the additional hypotheses are lost;
 - a forbidden token is removed before the softmax, so its probability goes to the other tokens, and a forced prefix has
   probability 1. Where that matters, hypotheses are scored again by forced decoding;

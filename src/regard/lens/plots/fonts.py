@@ -31,7 +31,7 @@ class Fonts:
 
     def drawable(self, text: str) -> str:
         """The text with a box for each missing character, without invisible characters that could scramble it."""
-        return "".join(BOX if char in self.missing else char for char in visible(text))
+        return "".join(BOX if char in self.missing else char for char in without_invisible(text))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ class Fonts:
 
 def select_fonts(texts: Iterable[str]) -> Fonts:
     """A small set of families for all of these texts, chosen greedily after matplotlib's default font."""
-    uncovered = {char for text in texts for char in visible(text)}
+    uncovered = {char for text in texts for char in without_invisible(text)}
     uncovered -= _covered(_default_font(), uncovered)
     if not uncovered:
         return Fonts((DEFAULT_FONT,))
@@ -60,7 +60,7 @@ def select_fonts(texts: Iterable[str]) -> Fonts:
     return Fonts(tuple(families), frozenset(uncovered))
 
 
-def visible(text: str) -> str:
+def without_invisible(text: str) -> str:
     """The text without characters that have no glyph: direction marks, variation selectors, controls.
 
     The two joiners stay: they change how their neighbours are drawn.
@@ -132,7 +132,7 @@ def _preference(family: str, regional: tuple[str, ...]) -> tuple[bool, bool, boo
 
 
 def _regional_name_parts(chars: set[str]) -> tuple[str, ...]:
-    """Chinese characters look different in Korea and Japan; Hangul or kana beside them tell which is meant."""
+    """Chinese characters look different in Korea and Japan; Hangul or kana in the text decides which."""
     present = {_first_word(char) for char in chars}
     for script, words in _FONT_NAME_PARTS.items():
         if script in present:

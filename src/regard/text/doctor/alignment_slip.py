@@ -79,7 +79,7 @@ def _bit(token: str) -> int:
 
 
 def align(source: SideFeatures, target: SideFeatures) -> Alignment | None:
-    """Where the sides slip: nowhere in parallel files. None for files too short to tell."""
+    """The slips between the sides; None if the files are too short to decide."""
     n = min(len(source.signatures), len(target.signatures))
     if n < _MIN_LINES:
         return None

@@ -14,7 +14,7 @@ from regard.text.lines import ReadNotes
 
 MAX_EXAMPLES = 5
 MIN_LENGTH_TO_COMPARE = 20  # characters; the lengths of a short good pair can differ by any factor
-_MIN_RATIOS = 20  # pairs, to know what is usual
+_MIN_RATIOS = 20  # pairs; with fewer, no ratio is called unusual
 _MAX_SENTENCE_LENGTH = 2_000  # characters
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 _ODD = {

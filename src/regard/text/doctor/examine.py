@@ -39,7 +39,7 @@ def examine(
     return examination.report()
 
 
-class _TestSet:
+class _TestLines:
     """Hashes of the lines that should not be in the training data."""
 
     def __init__(self, name: str, lines: Iterable[str]) -> None:
@@ -51,15 +51,15 @@ class _TestSet:
                 self.hashes.setdefault(text_hash(clean.casefold()), number)
 
 
-def _test_sets(data: str | Path | Corpus) -> list[_TestSet]:
+def _test_sets(data: str | Path | Corpus) -> list[_TestLines]:
     """One per file; for a TSV corpus, one per side."""
     if not isinstance(data, Corpus):
-        return [_TestSet(str(data), read_lines(Path(data), on_bad="replace"))]
+        return [_TestLines(str(data), read_lines(Path(data), on_bad="replace"))]
     if data.tsv is None:
-        return [_TestSet(str(path), read_lines(path, on_bad="replace")) for path in data.files]
+        return [_TestLines(str(path), read_lines(path, on_bad="replace")) for path in data.files]
     rows = [line.split("\t") for line in read_lines(data.tsv, on_bad="replace")]
     return [
-        _TestSet(f"{data.tsv} ({side})", (row[i] if len(row) == 2 else "" for row in rows))
+        _TestLines(f"{data.tsv} ({side})", (row[i] if len(row) == 2 else "" for row in rows))
         for i, side in enumerate(("source", "target"))
     ]
 
@@ -67,7 +67,7 @@ def _test_sets(data: str | Path | Corpus) -> list[_TestSet]:
 class _Examination:
     """Collects counts and hashes while the corpus is read."""
 
-    def __init__(self, corpus: Corpus, test_sets: list[_TestSet]) -> None:
+    def __init__(self, corpus: Corpus, test_sets: list[_TestLines]) -> None:
         self.corpus = corpus
         self.test_sets = test_sets
         self.test_hashes = frozenset(digest for test_set in test_sets for digest in test_set.hashes)

@@ -9,7 +9,7 @@ Severity = Literal["note", "warning", "spoils"]  # "spoils" is an error; the wor
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem, or something to know about a corpus."""
+    """A problem of a corpus, or a note about it."""
 
     kind: str
     severity: Severity

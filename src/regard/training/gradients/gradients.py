@@ -91,10 +91,6 @@ class TwoProcesses:
     def close(self) -> None:
         self._worker.close()
 
-    @property
-    def worker_pid(self) -> int:
-        return self._worker.pid
-
 
 @contextmanager
 def _threads(n: int) -> Iterator[None]:

@@ -194,11 +194,11 @@ class _TagPlacement:
             if not free:
                 return
             inside_word = self._word_around(child, low, high)
-            wanted = self._point_position(child, node, low, high) if inside_word is None else inside_word
-            right = min(bisect_left(free, wanted), len(free) - 1)
-            nearest = min((right, max(0, right - 1)), key=lambda index: abs(free[index] - wanted))
-            position = free.pop(nearest)
-            spans[child] = position, position + 1
+            position = self._point_position(child, node, low, high) if inside_word is None else inside_word
+            right = min(bisect_left(free, position), len(free) - 1)
+            nearest = min((right, max(0, right - 1)), key=lambda index: abs(free[index] - position))
+            word = free.pop(nearest)
+            spans[child] = word, word + 1
 
     def _word_around(self, node: _Node, low: int, high: int) -> int | None:
         """The target of the word in whose middle an element starts: `H<sub>2</sub>O`."""
@@ -353,7 +353,7 @@ def _join(items: Sequence[_Item]) -> str:
 
 
 def _with_space(tags: Sequence[_Item], before: bool, after: bool) -> list[str]:
-    """Tags between two words (`before` and `after` tell if there are any), with the space in its place among them."""
+    """Tags, with the space in its place among them; `before` and `after`: whether there is a word on that side."""
     n_attached = len(list(takewhile(_is_attached_to_the_left, tags)))
     rest = tags[n_attached:]
     has_point = any(tag.kind == "point" for tag in rest)
