@@ -119,10 +119,11 @@ def sgemm_speeds(n_threads: int) -> list[float]:
 
 def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     """Time Regard's training steps and print one JSON line."""
+    from regard.training.gradients.gradients import make_gradients
+
     from regard.data import Batch
     from regard.models import Transformer, TransformerConfig
     from regard.training import TrainingConfig, keep_freed_memory
-    from regard.training.gradients.gradients import make_gradients
     from regard.training.loop import Training, train_step
     from regard.training.optimizers import make_optimizer
 

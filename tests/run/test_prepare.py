@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from regard.run.prepare import Corpora, data_values, examine_corpora, fingerprint_all, make_stores, make_tokenizers
 
 from regard.data import TokenStore
 from regard.demo.digits import reversed_digits
 from regard.errors import DataError, RunError
 from regard.run import Recipe
-from regard.run.prepare import Corpora, data_values, examine_corpora, fingerprint_all, make_stores, make_tokenizers
 from regard.run.recipe import DataConfig
 from regard.text import TokenizerPair
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from regard.run.validation_scores import LENGTH_PENALTIES, MIN_SENTENCES, best_length_penalty
 
 from regard.artifact import load_model, search_options
 from regard.decoding import Hypothesis
 from regard.engines.torch_engine import TorchEngine
 from regard.lens import Lens
-from regard.run.validation_scores import LENGTH_PENALTIES, MIN_SENTENCES, best_length_penalty
 from regard.serve import load_models
 from regard.translator import Translator
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from regard.training.gradients.gradients import TwoProcesses
 
 from regard.data import LoaderSettings, TokenStore, build_store
 from regard.models import Transformer, TransformerConfig
 from regard.training import Checkpoints, Training, TrainingConfig
-from regard.training.gradients.gradients import TwoProcesses
 
 N_SYMBOLS = 20
 Maker = Callable[..., Training]

@@ -13,13 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-
-from regard.data import Batch, Cursor, updates
-from regard.errors import RunError
-from regard.models import Transformer, TransformerConfig
-from regard.training import Training, TrainingConfig
-from regard.training.gradients import two_processes
 from regard.training.gradients.gradients import (
     MIN_PARAMETERS_FOR_TWO,
     Gradients,
@@ -29,6 +22,13 @@ from regard.training.gradients.gradients import (
     _every_second,
     make_gradients,
 )
+from torch import Tensor
+
+from regard.data import Batch, Cursor, updates
+from regard.errors import RunError
+from regard.models import Transformer, TransformerConfig
+from regard.training import Training, TrainingConfig
+from regard.training.gradients import two_processes
 from regard.training.gradients.two_processes import WorkerProcess
 from regard.training.gradients.worker import compute
 from regard.training.objectives import BatchLoss, make_objective

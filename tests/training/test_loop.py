@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from regard.training.gradients.gradients import SingleProcess
 from torch import Tensor, nn
 
 from regard.data import Batch, Cursor, updates
 from regard.errors import RunError, TrainingStopped
 from regard.models import named_weights
 from regard.training import Stop, Training, Validation, average, fit, noam
-from regard.training.gradients.gradients import SingleProcess
 from regard.training.loop import measure_seconds_per_step, train_step, validate_training
 from regard.training.objectives import BatchLoss, Objective, cross_entropy
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.artifact.model import LoadedModel as LoadedModel
     from regard.artifact.model import load_described as load_described
     from regard.artifact.model import load_model as load_model
+    from regard.artifact.model import model_spec as model_spec
     from regard.artifact.model import save_model as save_model
 
 _MODULES = {
@@ -31,6 +32,7 @@ _MODULES = {
     "load_described": "model",
     "load_model": "model",
     "max_length": "directory",
+    "model_spec": "model",
     "save_model": "model",
     "search_options": "directory",
 }

@@ -6,13 +6,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from regard.decoding.options import DecodingOptions
-from regard.durable import open_regular_file, read_json_file, verify_directory
+from regard.durable import open_regular_file, read_json_file, read_regular_file, verify_directory
 from regard.errors import ArtifactError
-from regard.text import TokenizerPair, read_tokenizers
+from regard.text import TOKENIZER_FILES, TokenizerPair, read_tokenizers
 
 FORMAT = 1
 MAX_LENGTH_PENALTY = 3.0  # with a larger one, only the length would count
@@ -21,6 +22,7 @@ COPY_AGAIN = "copy the model directory again from the original"
 
 _MAX_LENGTH = 4_095  # a converted model has position encodings for this length and one begin or end symbol
 _MAX_CONFIG_BYTES = 1_000_000
+_MAX_SIZE = 2**31
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,28 @@ class Description:
     """The content of a verified model directory, except its weights."""
 
     directory: Path
+    task: str
     architecture: str
     model: dict[str, Any]  # the configuration of the architecture, not yet validated
-    tokenizers: TokenizerPair
+    sizes: dict[str, int]  # sizes of the model that come from its data
     facts: dict[str, Any]  # for example languages, scores, how it was trained, the alignment head
     files: frozenset[str]
     digest: str  # changes with any byte of the directory
+
+    @property
+    def has_tokenizers(self) -> bool:
+        return bool(self.files & TOKENIZER_FILES)
+
+    @cached_property
+    def tokenizers(self) -> TokenizerPair:
+        """Of a model that reads text."""
+        return read_tokenizers(self.directory)
+
+    def read_asset(self, name: str, max_bytes: int) -> bytes:
+        """A file of the model directory that its task has put there, such as the names of its classes."""
+        if name not in self.files:
+            raise ArtifactError(f"{self.directory / name} is missing", hint=COPY_AGAIN)
+        return read_regular_file(self.directory / name, max_bytes)
 
 
 def model_directory(path: Path) -> Path:
@@ -67,22 +85,45 @@ def describe(path: str | Path) -> Description:
         raise ArtifactError(f"{directory / 'config.json'} has no architecture", hint=COPY_AGAIN)
     if not isinstance(model, dict):
         raise ArtifactError(f"{directory / 'config.json'}: model: must be an object", hint=COPY_AGAIN)
-    tokenizers = read_tokenizers(directory)
-    facts = facts if isinstance(facts, dict) else {}
-    digest = hashlib.sha256(sums.encode()).hexdigest()
-    return Description(directory, architecture, model, tokenizers, facts, frozenset(records), digest)
+    described = Description(
+        directory,
+        task=str(content.get("task", "translation")),  # 0.1.0 had no other
+        architecture=architecture,
+        model=model,
+        sizes=_sizes(directory, content.get("sizes", {})),
+        facts=facts if isinstance(facts, dict) else {},
+        files=frozenset(records),
+        digest=hashlib.sha256(sums.encode()).hexdigest(),
+    )
+    return _check_vocabulary(described)
 
 
-def max_length(facts: Mapping[str, Any], model: Mapping[str, Any]) -> int:
-    """The maximum length of a text, in sub-words without bos and eos; a longer text has to be split.
+def _sizes(directory: Path, sizes: Any) -> dict[str, int]:
+    if not isinstance(sizes, dict) or not all(type(size) is int and 0 <= size < _MAX_SIZE for size in sizes.values()):
+        raise ArtifactError(f"{directory / 'config.json'}: sizes: must be numbers", hint=COPY_AGAIN)
+    return sizes
 
-    It is the maximum length in training, limited by the number of learned positions.
-    """
-    trained, positions = facts.get("max_length"), model.get("max_positions")
+
+def _check_vocabulary(described: Description) -> Description:
+    """Reads the tokenizers, if there are any. Sizes must agree with them; those of 0.1.0 come from them."""
+    if not described.has_tokenizers and described.sizes:
+        return described
+    sizes = described.tokenizers.sizes
+    if differing := [name for name, size in sizes.items() if described.sizes.get(name, size) != size]:
+        raise ArtifactError(
+            f"{described.directory / 'config.json'}: sizes.{differing[0]} is {described.sizes[differing[0]]}, "
+            f"but the vocabulary has {sizes[differing[0]]}",
+            hint=COPY_AGAIN,
+        )
+    described.sizes.update(sizes)
+    return described
+
+
+def max_length(facts: Mapping[str, Any]) -> int:
+    """The maximum length of a text in sub-words without bos and eos, as in training; a longer text has to be split."""
+    trained = facts.get("max_length")
     length = trained if isinstance(trained, int) and trained > 0 else DEFAULT_MAX_LENGTH
-    if model.get("positions") == "learned" and isinstance(positions, int):
-        length = min(length, positions - 1)
-    return max(1, min(length, _MAX_LENGTH))
+    return min(length, _MAX_LENGTH)
 
 
 def search_options(facts: Mapping[str, Any]) -> DecodingOptions:

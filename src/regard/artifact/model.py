@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -19,10 +19,17 @@ from regard import __version__
 from regard.artifact.directory import COPY_AGAIN, FORMAT, Description, describe, read_tensor_shapes
 from regard.durable import commit_directory
 from regard.errors import ArtifactError
-from regard.models import MODELS, Transformer, TransformerConfig, load_weights, require_matching_weights, write_tensors
+from regard.models import (
+    ARCHITECTURES,
+    ModelConfig,
+    ModelSpec,
+    load_weights,
+    require_matching_weights,
+    write_tensors,
+)
 from regard.text import TokenizerPair
 
-_MAX_HEADER_BYTES_PER_LAYER = 4_000  # regard writes about 2,000
+_MAX_HEADER_BYTES = 8_000_000  # regard writes about 2,000 per layer
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 
 
@@ -31,32 +38,35 @@ class LoadedModel:
     """A trained model, ready to run."""
 
     architecture: str
-    config: TransformerConfig
-    model: Transformer
-    tokenizers: TokenizerPair
+    config: ModelConfig
+    model: Any  # what the task asks for, such as a TranslationModel
+    tokenizers: TokenizerPair  # None for a model that reads no text
     facts: dict[str, Any]  # for example languages, scores, how it was trained, the alignment head
+    task: str = "translation"
 
 
 def save_model(
     directory: Path,
     *,
-    architecture: str,
-    config: TransformerConfig,
+    spec: ModelSpec,
     weights: dict[str, Tensor],
-    tokenizers: TokenizerPair,
+    assets: Mapping[str, bytes],
     facts: dict[str, Any],
     card: str,
     write_more: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a model directory atomically, replacing an existing one.
 
-    `write_more` is called with the temporary directory and can add files, such as the weights in another format.
+    `assets` are files that the task needs, such as the vocabulary. `write_more` is called with the temporary directory
+    and can add files, such as the weights in another format.
     """
     content = {
         "format": FORMAT,
         "written_by": f"regard {__version__}",
-        "architecture": architecture,
-        "model": config.model_dump(),
+        "task": spec.task,
+        "architecture": spec.architecture,
+        "model": spec.config.model_dump(),
+        "sizes": dict(spec.sizes),
         "facts": facts,
     }
 
@@ -64,7 +74,8 @@ def save_model(
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         (temporary / "config.json").write_text(text, encoding="utf-8")
         write_tensors(temporary / "model.safetensors", weights)
-        tokenizers.write(temporary)
+        for name, asset in assets.items():
+            (temporary / name).write_bytes(asset)
         (temporary / "README.md").write_text(card, encoding="utf-8")
         if write_more is not None:
             write_more(temporary)
@@ -80,36 +91,45 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> LoadedMo
 def load_described(described: Description, device: torch.device | str = "cpu") -> LoadedModel:
     """Load the weights of a model directory that has just been verified; its files are not hashed again."""
     path_to_weights = described.directory / "model.safetensors"
-    if described.architecture not in MODELS:
+    spec = model_spec(described)
+    _require_shapes(path_to_weights, spec)
+    weights = _read_weights(path_to_weights)  # memory-mapped, and checked before the model allocates memory
+    with torch.random.fork_rng(devices=[]):  # do not disturb the caller's RNG
+        model = spec.build()
+    load_weights(model, weights)
+    tokenizers: Any = described.tokenizers if described.has_tokenizers else None
+    return LoadedModel(
+        spec.architecture, spec.config, model.to(device).eval(), tokenizers, described.facts, described.task
+    )
+
+
+def model_spec(described: Description) -> ModelSpec:
+    """The validated configuration; raises ArtifactError if this version does not have such a model."""
+    file = described.directory / "config.json"
+    architecture = ARCHITECTURES.get(described.architecture)
+    if architecture is None:
         raise ArtifactError(
             f"{described.directory}: unknown architecture {described.architecture!r}",
-            hint=f"this version of regard has: {', '.join(MODELS)}",
+            hint=f"this version of regard has: {', '.join(ARCHITECTURES)}",
         )
-    model_type, config_type = MODELS[described.architecture]
+    if described.task not in architecture.models:
+        raise ArtifactError(
+            f"{file}: {described.architecture} has no model for the task {described.task!r}", hint=COPY_AGAIN
+        )
     try:
-        config = config_type.model_validate(described.model)
+        config = architecture.config.model_validate(described.model)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"]))
-        file = described.directory / "config.json"
         raise ArtifactError(f"{file}: model.{field}: {first['msg']}", hint=COPY_AGAIN) from error
-    tokenizers = described.tokenizers
-    _require_shapes(path_to_weights, model_type, config, tokenizers)
-    weights = _read_weights(path_to_weights)  # memory-mapped, and checked before the model allocates memory
-    with torch.random.fork_rng(devices=[]):  # do not disturb the caller's RNG
-        model = model_type(config, tokenizers.source.size, tokenizers.target.size, tokenizers.source.pad_id)
-    load_weights(model, weights)
-    return LoadedModel(described.architecture, config, model.to(device).eval(), tokenizers, described.facts)
+    return ModelSpec(described.task, described.architecture, config, described.sizes)
 
 
-def _require_shapes(
-    path: Path, model_type: type[Transformer], config: TransformerConfig, tokenizers: TokenizerPair
-) -> None:
+def _require_shapes(path: Path, spec: ModelSpec) -> None:
     """Check that the header of the weights agrees with config.json, before memory is allocated for either."""
-    n_layers = config.n_encoder_layers + config.n_decoder_layers
-    shapes = read_tensor_shapes(path, _MAX_HEADER_BYTES_PER_LAYER * (n_layers + 10))
+    shapes = read_tensor_shapes(path, _MAX_HEADER_BYTES)
     # each layer has weights; without this check, building even an empty model could take very long
-    if n_layers > len(shapes):
+    if spec.config.depth > len(shapes):
         raise ArtifactError(f"{path} has fewer layers than config.json", hint=COPY_AGAIN)
     with torch.device("meta"):
         try:
@@ -117,8 +137,8 @@ def _require_shapes(
         except (KeyError, TypeError, RuntimeError) as error:
             raise ArtifactError(f"{path} is not a safetensors file of weights", hint=COPY_AGAIN) from error
         try:
-            require_matching_weights(model_type(config, tokenizers.source.size, tokenizers.target.size), given)
-        except (ArtifactError, ValueError) as error:
+            require_matching_weights(spec.build(), given)
+        except (ArtifactError, ValueError, TypeError) as error:  # TypeError: config.json lacks a size
             raise ArtifactError(f"{path}: {getattr(error, 'message', error)}", hint=COPY_AGAIN) from error
     n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in given.values())
     if n_bytes > path.stat().st_size:

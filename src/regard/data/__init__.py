@@ -1,26 +1,30 @@
 """Ids → batches: a memory-mapped token store, length buckets, and a resumable order."""
 
-from regard.data.batch import Batch, collate
+from regard.data.batch import NO_TARGET, Batch, Collator, Examples, Place
 from regard.data.build import build_store
-from regard.data.loader import Cursor, LoaderSettings, epoch_order, prefetch, updates, validation_batches
+from regard.data.loader import Cursor, Loader, fixed_order, prefetch
 from regard.data.order import BatchOrder, epoch_batches, fixed_batches
+from regard.data.pairs import PairCollator, collate_pairs
 from regard.data.random_key import random_key
 from regard.data.store import TokenStore, open_store
 
 __all__ = [
+    "NO_TARGET",
     "Batch",
     "BatchOrder",
+    "Collator",
     "Cursor",
-    "LoaderSettings",
+    "Examples",
+    "Loader",
+    "PairCollator",
+    "Place",
     "TokenStore",
     "build_store",
-    "collate",
+    "collate_pairs",
     "epoch_batches",
-    "epoch_order",
     "fixed_batches",
+    "fixed_order",
     "open_store",
     "prefetch",
     "random_key",
-    "updates",
-    "validation_batches",
 ]

@@ -1,72 +1,75 @@
-"""Pairs of id sequences → one padded batch.
+"""A training batch: tensors of any kind, which only the model and its task understand."""
 
-B batch, S source length, T target length; both lengths include eos or bos.
-"""
+from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Ids = Sequence[int] | NDArray[np.integer]  # of one sentence
+from regard.data.random_key import random_key
+
+NO_TARGET = -100  # in `targets`, where nothing is asked
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a batch stands in a run. What is random in a batch, and every curriculum, is a function of it."""
+
+    seed: int = 0  # of the run
+    step: int | None = None  # None outside training: curricula are over
+    epoch: int = 0
+    index: int = 0  # of the batch in its epoch
+    part: int = 0  # of the batch in its update, over all ranks
+
+    def key(self, name: str, *parts: int | str) -> int:
+        """A seed for random numbers of this update, such as those of dropout."""
+        return random_key(self.seed, name, -1 if self.step is None else self.step, self.part, *parts)
+
+
+OUTSIDE_TRAINING = Place()
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A training batch: padded ids, with the target once as decoder input and once, shifted, as labels."""
+    """Inputs and targets. The first dimension of every tensor runs over the examples."""
 
-    src: Tensor  # (B, S) int64, each row ends with eos, then padding
-    tgt_in: Tensor  # (B, T) int64, each row starts with bos
-    tgt_out: Tensor  # (B, T) int64, each row ends with eos: tgt_in shifted left by one
-    n_tokens: int  # target tokens including eos, without padding
-    indices: NDArray[np.int64]  # (B,) positions of the pairs in the store
+    inputs: tuple[Tensor, ...]  # of any dtype: ids, masks, pixels
+    targets: tuple[Tensor, ...]  # NO_TARGET where nothing is asked
+    n_targets: tuple[int, ...]  # of each term of the loss; in part of a batch still those of the whole
+    place: Place
+    indices: NDArray[np.int64]  # (B,) numbers of the examples
 
-    def to(self, device: torch.device | str) -> "Batch":
+    def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
-        return replace(
-            self,
-            src=self.src.to(device, non_blocking=True),
-            tgt_in=self.tgt_in.to(device, non_blocking=True),
-            tgt_out=self.tgt_out.to(device, non_blocking=True),
-        )
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def rows(self, rows: slice) -> Batch:
+        """Some of the examples."""
+        return replace(self._map(lambda tensor: tensor[rows]), indices=self.indices[rows])
+
+    def repeat(self, n: int) -> Batch:
+        """The examples n times, one repetition after the other."""
+        return self._map(lambda tensor: tensor.repeat(n, *[1] * (tensor.dim() - 1))) if n > 1 else self
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return replace(self, inputs=tuple(map(change, self.inputs)), targets=tuple(map(change, self.targets)))
 
 
-def collate(
-    pairs: Sequence[tuple[Ids, Ids]],
-    *,
-    pad_id: int,
-    bos_id: int,
-    eos_id: int,
-    indices: NDArray[np.integer] | None = None,
-) -> Batch:
-    """Pad pairs of (source ids, target ids), without bos and eos, on the right into one batch.
+class Examples(Protocol):
+    """What a model learns from: token pairs, labelled lines, images."""
 
-    `indices` are the positions of the pairs in their store; by default they count from 0.
-    """
-    sources, targets = zip(*pairs, strict=True)
-    src, _ = _padded(sources, pad_id=pad_id, eos_id=eos_id)
-    tgt_out, lengths = _padded(targets, pad_id=pad_id, eos_id=eos_id)
-    tgt_in = np.empty_like(tgt_out)
-    tgt_in[:, 0] = bos_id
-    inside = np.arange(tgt_out.shape[1] - 1) < lengths[:, None]  # (B, T - 1); without the eos of each row
-    tgt_in[:, 1:] = np.where(inside, tgt_out[:, :-1], pad_id)
-    return Batch(
-        src=torch.from_numpy(src),
-        tgt_in=torch.from_numpy(tgt_in),
-        tgt_out=torch.from_numpy(tgt_out),
-        n_tokens=int(lengths.sum()) + len(pairs),
-        indices=np.arange(len(pairs)) if indices is None else indices.astype(np.int64),
-    )
+    def __len__(self) -> int: ...
+
+    @property
+    def lengths(self) -> tuple[NDArray[np.integer], ...]:
+        """(n_examples,) for each side, in tokens, without the one symbol that begins or ends a sequence."""
+        ...
 
 
-def _padded(rows: Sequence[Ids], *, pad_id: int, eos_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows with eos in a (B, longest + 1) array, and their lengths (B,) without eos."""
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    padded = np.full((len(rows), int(lengths.max()) + 1), pad_id, dtype=np.int64)
-    inside = np.arange(padded.shape[1]) < lengths[:, None]  # (B, longest + 1)
-    padded[inside] = np.concatenate(rows, dtype=np.int64, casting="unsafe")
-    padded[np.arange(len(rows)), lengths] = eos_id
-    return padded, lengths
+# The examples with these numbers as a batch: padded, masked or sampled as a pure function of the arguments.
+Collator = Callable[[NDArray[np.integer], Place], Batch]

@@ -1,4 +1,4 @@
-"""Store + order → updates for the training loop, from any position in the run.
+"""Examples + order → updates for the training loop, from any position in the run.
 
 The batches of all epochs form one endless sequence: those of epoch 0, then those of epoch 1, and so on. An update takes
 the next `accumulate × world_size` batches, and each rank every world_size-th of these. An update may cross the end of
@@ -8,7 +8,7 @@ the same for every rank and any number of ranks.
 
 import contextlib
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import Generic, TypeVar
@@ -16,14 +16,11 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.batch import Batch, Ids, collate
+from regard.data.batch import Batch, Collator, Examples, Place
 from regard.data.order import BatchOrder, epoch_batches, fixed_batches
-from regard.data.random_key import random_key
-from regard.data.store import TokenStore
 from regard.errors import DataError
 
 T = TypeVar("T")
-Resample = Callable[[list[list[int]], int], list[list[int]]]  # (sentences, seed) → the same in other sub-words
 
 
 @dataclass(frozen=True)
@@ -35,86 +32,50 @@ class Cursor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoaderSettings:
-    """What determines the batches of a rank, apart from the store."""
+class Loader:
+    """What determines the batches of a rank."""
 
-    max_tokens: int  # per batch and side, including padding and eos
+    examples: Examples
+    collate: Collator
+    max_tokens: int  # per batch and side, including padding and one symbol per sequence
     seed: int
-    pad_id: int
-    bos_id: int
-    eos_id: int
     accumulate: int = 1  # batches per rank in one update
     rank: int = 0
     world_size: int = 1
-    corpus_weights: tuple[float, ...] | None = None  # how often each corpus occurs in an epoch
-    resample_source: Resample | None = None  # sub-word sampling; None uses the stored ids
-    resample_target: Resample | None = None
+    weights: NDArray[np.floating] | None = None  # how often each example occurs in an epoch; None: once
 
+    def updates(self, start: Cursor, step: int = 1) -> Iterator[tuple[list[Batch], Cursor]]:
+        """The endless updates of this rank from step number `step` on, each with the cursor after it.
 
-def updates(store: TokenStore, settings: LoaderSettings, start: Cursor) -> Iterator[tuple[list[Batch], Cursor]]:
-    """The endless updates of this rank, each with the cursor after it.
+        Starting again from such a cursor gives the same updates as continuing.
+        """
+        cursor = start
+        order = self.epoch_order(cursor.epoch)
+        while True:
+            update = []
+            for part in range(self.accumulate * self.world_size):
+                while cursor.index >= len(order):
+                    cursor = Cursor(cursor.epoch + 1, 0)
+                    order = self.epoch_order(cursor.epoch)
+                if part % self.world_size == self.rank:
+                    place = Place(self.seed, step, cursor.epoch, cursor.index, part)
+                    update.append(self.collate(order[cursor.index], place))
+                cursor = Cursor(cursor.epoch, cursor.index + 1)
+            yield update, cursor
+            step += 1
 
-    Starting again from such a cursor gives the same updates as continuing.
-    """
-    cursor = start
-    order = epoch_order(store, settings, cursor.epoch)
-    while True:
-        update = []
-        for number in range(settings.accumulate * settings.world_size):
-            while cursor.index >= len(order):
-                cursor = Cursor(cursor.epoch + 1, 0)
-                order = epoch_order(store, settings, cursor.epoch)
-            if number % settings.world_size == settings.rank:
-                update.append(_load(store, settings, cursor, order[cursor.index]))
-            cursor = Cursor(cursor.epoch, cursor.index + 1)
-        yield update, cursor
-
-
-def epoch_order(store: TokenStore, settings: LoaderSettings, epoch: int) -> BatchOrder:
-    """The batches of one epoch, over all ranks."""
-    weights = None
-    if settings.corpus_weights is not None:
-        weights = np.array(settings.corpus_weights, dtype=np.float32)[store.corpora]
-        if not weights.any():
+    def epoch_order(self, epoch: int) -> BatchOrder:
+        """The batches of one epoch, over all ranks."""
+        if self.weights is not None and not self.weights.any():
             raise DataError("all corpora have weight 0", hint="set the weight of at least one corpus above 0")
-    return epoch_batches(
-        *store.lengths, max_tokens=settings.max_tokens, seed=settings.seed, epoch=epoch, weights=weights
-    )
+        lengths = self.examples.lengths
+        return epoch_batches(*lengths, max_tokens=self.max_tokens, seed=self.seed, epoch=epoch, weights=self.weights)
 
 
-def validation_batches(store: TokenStore, *, max_tokens: int, pad_id: int, bos_id: int, eos_id: int) -> Iterator[Batch]:
-    """Every pair of a store exactly once, in the same batches every time."""
-    order = fixed_batches(*store.lengths, max_tokens=max_tokens)
-    for i in range(len(order)):
-        pairs = zip(*store.gather(order[i]), strict=True)
-        yield collate(list(pairs), pad_id=pad_id, bos_id=bos_id, eos_id=eos_id, indices=order[i])
-
-
-def _load(store: TokenStore, settings: LoaderSettings, cursor: Cursor, indices: NDArray[np.integer]) -> Batch:
-    """The batch at a cursor, with sub-word sampling if the settings have it."""
-    sources: Sequence[Ids]
-    targets: Sequence[Ids]
-    sources, targets = store.gather(indices)
-    if settings.resample_source is not None:
-        seed = random_key(settings.seed, "sub-words", cursor.epoch, cursor.index, "source")
-        sources = _resampled(sources, settings.resample_source, seed, store.meta.max_length)
-    if settings.resample_target is not None:
-        seed = random_key(settings.seed, "sub-words", cursor.epoch, cursor.index, "target")
-        targets = _resampled(targets, settings.resample_target, seed, store.meta.max_length)
-    return collate(
-        list(zip(sources, targets, strict=True)),
-        pad_id=settings.pad_id,
-        bos_id=settings.bos_id,
-        eos_id=settings.eos_id,
-        indices=indices,
-    )
-
-
-def _resampled(sentences: Sequence[Ids], resample: Resample, seed: int, max_length: int) -> list[Ids]:
-    """Sentences in other sub-words; those that would become too long for the model are unchanged."""
-    stored = [[int(token) for token in sentence] for sentence in sentences]
-    sampled = resample(stored, seed)
-    return [new if 0 < len(new) <= max_length else old for old, new in zip(stored, sampled, strict=True)]
+def fixed_order(examples: Examples, collate: Collator, max_tokens: int) -> Iterator[Batch]:
+    """Every example exactly once, in the same batches every time: for validation."""
+    order = fixed_batches(*examples.lengths, max_tokens=max_tokens)
+    return (collate(order[i], Place(index=i)) for i in range(len(order)))
 
 
 @dataclass(frozen=True)

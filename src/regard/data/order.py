@@ -35,9 +35,7 @@ class BatchOrder:
 
 
 def epoch_batches(
-    src_lengths: NDArray[np.integer],
-    tgt_lengths: NDArray[np.integer],
-    *,
+    *lengths: NDArray[np.integer],
     max_tokens: int,
     seed: int,
     epoch: int,
@@ -45,23 +43,23 @@ def epoch_batches(
 ) -> BatchOrder:
     """The shuffled batches of one epoch, with every pair exactly once unless there are weights.
 
-    Lengths are without bos and eos; one symbol is added to each side. Each side of a batch, including padding, has at
-    most `max_tokens` tokens; a longer pair is a batch of its own. A pair of weight w occurs floor(w) times, and once
-    more with probability w − floor(w).
+    Lengths, of one side or two, are without bos and eos; one symbol is added to each side. Each side of a batch,
+    including padding, has at most `max_tokens` tokens; a longer pair is a batch of its own. A pair of weight w occurs
+    floor(w) times, and once more with probability w − floor(w).
     """
     rng = np.random.Generator(np.random.PCG64(random_key(seed, "order", epoch)))
-    pairs = rng.permutation(_repeated(len(src_lengths), weights, rng))
-    ordered, widths = _by_length(pairs, src_lengths, tgt_lengths, phase=int(rng.integers(2 * _SKEW_BIN)))
+    pairs = rng.permutation(_repeated(len(lengths[0]), weights, rng))
+    ordered, widths = _by_length(pairs, lengths, phase=int(rng.integers(2 * _SKEW_BIN)))
     # A first batch of random size moves all later boundaries, so that pairs of equal length are grouped differently.
     bounds = _batch_bounds(widths, max_tokens, first_tokens=int(max_tokens * rng.uniform(0.5, 1.0)))
     shuffled = rng.permutation(len(bounds) - 1)
     return BatchOrder(ordered, bounds[:-1][shuffled], bounds[1:][shuffled])
 
 
-def fixed_batches(src_lengths: NDArray[np.integer], tgt_lengths: NDArray[np.integer], *, max_tokens: int) -> BatchOrder:
+def fixed_batches(*lengths: NDArray[np.integer], max_tokens: int) -> BatchOrder:
     """Every pair exactly once, longest first, in a fixed order: for validation."""
-    pairs = np.arange(len(src_lengths), dtype=_index_type(len(src_lengths)))
-    ordered, widths = _by_length(pairs, src_lengths, tgt_lengths, phase=0)
+    pairs = np.arange(len(lengths[0]), dtype=_index_type(len(lengths[0])))
+    ordered, widths = _by_length(pairs, lengths, phase=0)
     bounds = _batch_bounds(widths, max_tokens, first_tokens=max_tokens)
     return BatchOrder(ordered, bounds[:-1], bounds[1:])
 
@@ -77,14 +75,14 @@ def _repeated(n_pairs: int, weights: NDArray[np.floating] | None, rng: np.random
 
 
 def _by_length(
-    pairs: NDArray[np.integer], src_lengths: NDArray[np.integer], tgt_lengths: NDArray[np.integer], *, phase: int
+    pairs: NDArray[np.integer], lengths: tuple[NDArray[np.integer], ...], *, phase: int
 ) -> tuple[NDArray[np.integer], NDArray[np.int32]]:
     """Pairs sorted by their longer side, longest first; and the length of that side, with one symbol added.
 
     Pairs of equal length are sorted from source-heavy to target-heavy, and for the next length in reverse, so that a
     batch with two lengths does not mix both extremes. The sort is stable, so it is the same on every machine.
     """
-    src, tgt = src_lengths[pairs].astype(np.int64), tgt_lengths[pairs].astype(np.int64)
+    src, tgt = lengths[0][pairs].astype(np.int64), lengths[-1][pairs].astype(np.int64)
     longest = np.maximum(src, tgt)
     skew = (src - tgt + phase) // _SKEW_BIN
     turn = 1 - 2 * ((longest + phase) & 1)

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from regard.artifact import LoadedModel
 from regard.artifact.directory import COPY_AGAIN
-from regard.data import Batch
+from regard.data import NO_TARGET, Batch
 from regard.errors import ArtifactError
-from regard.models import Transformer
+from regard.models import TranslationModel
 from regard.nn import Trace
 
 _EM_STEPS = 5
@@ -46,7 +46,7 @@ def alignment_head(loaded: LoadedModel) -> tuple[int, int] | None:
     raise ArtifactError(f"the model has no alignment head {named!r}", hint=COPY_AGAIN)
 
 
-def alignment_facts(model: Transformer, batches: Iterable[Batch]) -> dict[str, Any]:
+def alignment_facts(model: TranslationModel, batches: Iterable[Batch]) -> dict[str, Any]:
     """Facts about a model: its alignment head, and the measures of all heads.
 
     One or two thousand validation pairs are enough. All of them are in memory at once.
@@ -73,7 +73,7 @@ def select_alignment_head(scores: HeadScores) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def score_heads(model: Transformer, batches: Sequence[Batch]) -> HeadScores:
+def score_heads(model: TranslationModel, batches: Sequence[Batch]) -> HeadScores:
     """Agreement and sharpness of every head of every decoder layer."""
     links = link_tokens(batches, model.pad_id)
     n_layers, n_heads = model.config.n_decoder_layers, model.config.n_heads
@@ -83,8 +83,8 @@ def score_heads(model: Transformer, batches: Sequence[Batch]) -> HeadScores:
     model.eval()
     for batch, batch_links in zip(batches, links, strict=True):
         trace = Trace()
-        model.features(batch.src, batch.tgt_in, trace)
-        is_token = _is_token(batch.tgt_out, model.pad_id)  # (B, T)
+        model.features(batch.inputs[0], batch.inputs[1], trace)
+        is_token = _is_token(batch.targets[0], NO_TARGET)  # (B, T)
         for i in range(n_layers):
             weights = trace[f"decoder.{i}.cross.weights"].float().transpose(0, 1).cpu()  # (H, B, T, S)
             agreement[i] += (weights * batch_links).sum((1, 2, 3))
@@ -116,7 +116,7 @@ def link_tokens(batches: Sequence[Batch], pad_id: int) -> list[Tensor]:
     for batch, batch_cells, batch_is_linked in zip(batches, cells, is_linked, strict=True):
         batch_links = torch.zeros(batch_cells.shape, dtype=torch.bool)  # (B, T, S)
         batch_links[batch_cells.where] = batch_is_linked
-        are_tokens = _is_token(batch.tgt_out, pad_id)[:, :, None] & _is_token(batch.src, pad_id)[:, None, :]
+        are_tokens = _is_token(batch.targets[0], NO_TARGET)[:, :, None] & _is_token(batch.inputs[0], pad_id)[:, None, :]
         links.append(batch_links & are_tokens)
     return links
 
@@ -134,9 +134,9 @@ class _Cells(NamedTuple):
 
 
 def _cells(batch: Batch, pad_id: int) -> _Cells:
-    src, tgt = batch.src.cpu(), batch.tgt_out.cpu()
+    src, tgt = batch.inputs[0].cpu(), batch.targets[0].cpu()
     n_rows, n_tgt, n_src = len(src), tgt.shape[1], src.shape[1]
-    where = ((tgt != pad_id)[:, :, None] & (src != pad_id)[:, None, :]).nonzero(as_tuple=True)
+    where = ((tgt != NO_TARGET)[:, :, None] & (src != pad_id)[:, None, :]).nonzero(as_tuple=True)
     row, t, s = where
     longest = max(n_src, n_tgt)
     return _Cells(

@@ -57,9 +57,8 @@ class TorchEngine:
         self._models = [model.model.to(device).eval() for model in self._loaded]
         self._device = torch.device(device)
         self._max_tokens_per_batch = max_tokens_per_batch
-        self._max_positions = min(
-            (model.config.max_positions for model in self._loaded if model.config.positions == "learned"), default=None
-        )
+        limits = [model.config.max_length for model in self._loaded]
+        self._max_positions = min((limit for limit in limits if limit is not None), default=None)
         tokenizer = self._loaded[0].tokenizers.target
         self._begin_id, self._end_id = tokenizer.bos_id, tokenizer.eos_id
         if n_threads is not None:

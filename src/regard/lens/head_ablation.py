@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from regard.data import Batch
+from regard.data import NO_TARGET, Batch
 from regard.decoding import DecodingOptions, Hypothesis
 from regard.lens.ablate import ablate, without_head
 from regard.lens.interventions import Head, Interventions
@@ -51,19 +51,19 @@ class TracedBatch:
     @classmethod
     def of(cls, model: Transformer, batch: Batch) -> TracedBatch:
         trace = Trace()
-        memory = model.encode(batch.src, trace)
-        return cls(model, batch, trace, memory, model.decode(memory, batch.tgt_in, trace))
+        memory = model.encode(batch.inputs[0], trace)
+        return cls(model, batch, trace, memory, model.decode(memory, batch.inputs[1], trace))
 
     def scores(self, hidden: Tensor) -> TokenScores:
         """Scores of a decoder output (B, T, D), with all heads or without one."""
-        real = self.batch.tgt_out != self.model.pad_id
-        scores = linear_cross_entropy(hidden[real], self.model.output_weight, self.batch.tgt_out[real])
+        real = self.batch.targets[0] != NO_TARGET
+        scores = linear_cross_entropy(hidden[real], self.model.output_weight, self.batch.targets[0][real])
         return TokenScores(float(scores.nll), float(scores.n_correct), int(real.sum()))
 
     def without(self, head: Head) -> Tensor:
         """(B, T, D): the decoder's output without a head. Earlier layers are not recomputed."""
         if head.attention == "encoder":
-            return self.model.decode(self._encode_without(head), self.batch.tgt_in)
+            return self.model.decode(self._encode_without(head), self.batch.inputs[1])
         y = self.trace[f"decoder.{head.layer}.self.before"]
         layers = list(self.model.decoder)[head.layer :]
         for layer in (without_head(layers[0], head.attention, head.head), *layers[1:]):
@@ -77,9 +77,15 @@ class TracedBatch:
         if without is not None and without.attention == "encoder":
             memory = self._encode_without(without)
         model = ablate(self.model, Interventions(heads_off=heads_off), 1)
-        lengths = ((self.batch.src != self.model.pad_id).sum(1) - 1).tolist()
+        lengths = ((self.batch.inputs[0] != self.model.pad_id).sum(1) - 1).tolist()
         return search(
-            model, self.batch.src, lengths, DecodingOptions(beam=1), begin_id=begin_id, end_id=end_id, memory=memory
+            model,
+            self.batch.inputs[0],
+            lengths,
+            DecodingOptions(beam=1),
+            begin_id=begin_id,
+            end_id=end_id,
+            memory=memory,
         )
 
     def _encode_without(self, head: Head) -> TransformerMemory:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from regard.artifact import LoadedModel
+from regard.data import NO_TARGET
 from regard.lens.head_ablation import TokenScores, TracedBatch
 from regard.lens.head_statistics import Statistics, StatisticsSum, sum_statistics
 from regard.lens.interventions import ATTENTIONS, Attention, Head, all_heads
@@ -123,10 +124,17 @@ def _statistics(
     batch, pad_id = traced.batch, traced.model.pad_id
 
     def texts(tokenizer: Tokenizer, ids: torch.Tensor) -> list[TokenizedText]:
-        return [TokenizedText.of(tokenizer, [token for token in row if token != pad_id]) for row in ids.tolist()]
+        return [
+            TokenizedText.of(tokenizer, [token for token in row if token not in (pad_id, NO_TARGET)])
+            for row in ids.tolist()
+        ]
 
-    sources, inputs, outputs = texts(source, batch.src), texts(target, batch.tgt_in), texts(target, batch.tgt_out)
-    is_end, is_begin = batch.src == source.eos_id, batch.tgt_in == target.bos_id
+    sources, inputs, outputs = (
+        texts(source, batch.inputs[0]),
+        texts(target, batch.inputs[1]),
+        texts(target, batch.targets[0]),
+    )
+    is_end, is_begin = batch.inputs[0] == source.eos_id, batch.inputs[1] == target.bos_id
     sides = {
         "encoder": (sources, sources, is_end),
         "decoder": (inputs, inputs, is_begin),

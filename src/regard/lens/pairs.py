@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data import Batch
-from regard.data.batch import collate
+from regard.data import Batch, collate_pairs
 from regard.engines.torch_engine import batches_by_length
 from regard.errors import UserError
 from regard.text import TokenizerPair, normalise
@@ -57,7 +56,7 @@ class EncodedPairs:
         """Batches of pairs of similar length; `indices` are positions in this object."""
         lengths = [max(len(source), len(target)) + 1 for source, target in self.ids]
         return [
-            collate(
+            collate_pairs(
                 [self.ids[i] for i in indices],
                 pad_id=pad_id,
                 bos_id=self.begin_id,

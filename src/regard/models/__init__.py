@@ -1,7 +1,10 @@
 """Model architectures, one file each. CONTRIBUTING.md lists the steps to add another."""
 
-from regard.models.base import (
-    TranslationModel,
+from regard.models.architecture import ARCHITECTURES, Architecture, ModelSpec, Sizes
+from regard.models.base import Model, ModelConfig, Term, TranslationModel
+from regard.models.defaults import Defaults, Situation
+from regard.models.transformer import PRESETS, Transformer, TransformerConfig
+from regard.models.weights import (
     load_weights,
     named_weights,
     require_matching_tensor,
@@ -9,14 +12,18 @@ from regard.models.base import (
     require_matching_weights,
     write_tensors,
 )
-from regard.models.transformer import PRESETS, Transformer, TransformerConfig
-
-# name of the architecture → (model class, config class)
-MODELS = {"transformer": (Transformer, TransformerConfig)}
 
 __all__ = [
-    "MODELS",
+    "ARCHITECTURES",
     "PRESETS",
+    "Architecture",
+    "Defaults",
+    "Model",
+    "ModelConfig",
+    "ModelSpec",
+    "Situation",
+    "Sizes",
+    "Term",
     "Transformer",
     "TransformerConfig",
     "TranslationModel",

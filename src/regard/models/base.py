@@ -1,105 +1,129 @@
-"""What all models have in common: the interface, and weights as named tensors.
+"""What all models have in common: the configuration, the loss as a sum of terms, and the interface of translation.
 
-Shapes: B batch, S source, T target, D size of the last layer, V target vocabulary
+Shapes: B batch, S source, T target, D size of the last layer, N predictions, V classes, for example the vocabulary
 """
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
-from safetensors import SafetensorError
-from safetensors.torch import save_file
-from torch import Tensor, nn, no_grad
+import torch.nn.functional as F
+from pydantic import BaseModel, Field
+from torch import Tensor, nn
 
-from regard.errors import ArtifactError
+from regard.data import Batch, Place
 from regard.nn import Trace
 
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+
+class ModelConfig(BaseModel, ABC, frozen=True, extra="forbid"):
+    """Sizes and variants of an architecture: the [model] section of a recipe."""
+
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Size of the vectors between layers; wider models learn with lower rates."""
+
+    @property
+    def depth(self) -> int:
+        """Number of layers: each has weights of its own, or a file of weights is refused."""
+        return 0
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The size in a few words, such as "4+4 layers of 128"."""
+
+    @property
+    def max_length(self) -> int | None:
+        """Maximum number of tokens of a sequence, with its begin or end token; None if there is no limit."""
+        return None
+
+    def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
+        """Raises ValueError if the model cannot have such text: one vocabulary for both sides or two, and its length.
+
+        `max_length` counts the begin or end token.
+        """
+        if self.max_length is not None and max_length > self.max_length:
+            positions = f"{self.max_length} positions, one of them for the begin or end token"
+            raise ValueError(f"text.max_length = {max_length - 1} is too long for this model, which has {positions}")
 
 
-class TranslationModel(Protocol):
-    """`forward` for training; `encode`, `start` and `step` for decoding. Both compute the same probabilities."""
+class Term(NamedTuple):
+    """One prediction problem inside a batch: the logits are hidden @ weight.T + bias."""
+
+    name: str
+    hidden: Tensor  # (N, D), or more dimensions in place of N
+    weight: Tensor  # (V, D)
+    bias: Tensor | None  # (V,)
+    targets: Tensor  # (N,); NO_TARGET where nothing is asked
+    scale: float = 1.0  # weight of the term in the loss
+
+
+class Model(nn.Module, ABC):
+    """What training and validation ask of a model."""
+
+    config: ModelConfig
+
+    @abstractmethod
+    def terms(self, batch: Batch, trace: Trace | None = None) -> tuple[Term, ...]:
+        """The prediction problems of a batch, as many as `batch.n_targets` has counts."""
+
+    def penalty(self, place: Place) -> Tensor | None:
+        """A penalty on the weights alone, added to the loss once per update."""
+        return None
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of learned values; a shared matrix counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+class TranslationModel(Model):
+    """`features` for training; `encode`, `start` and `step` for decoding. Both compute the same probabilities."""
 
     pad_id: int
 
-    def forward(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
-        """(B, S), (B, T) → logits (B, T, V)."""
-        ...
-
+    @abstractmethod
     def features(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
-        """(B, S), (B, T) → (B, T, D): `forward` without the last and largest matrix product."""
-        ...
+        """(B, S), (B, T) → (B, T, D): what the logits of the token after each position are computed from."""
 
     @property
+    @abstractmethod
     def output_weight(self) -> Tensor:
-        """(V, D): the logits are `features @ output_weight.T`."""
-        ...
+        """(V, D): the logits are `features @ output_weight.T + output_bias`."""
 
+    @property
+    def output_bias(self) -> Tensor | None:
+        """(V,)"""
+        return None
+
+    @abstractmethod
     def encode(self, src: Tensor, trace: Trace | None = None) -> Any:
         """(B, S) → the encoded source; its `select(rows)` reorders, repeats or drops batch rows."""
-        ...
 
+    @abstractmethod
     def start(self, memory: Any) -> Any:
         """The state before the first token: what is cached between steps, also with `select(rows)`."""
-        ...
 
+    @abstractmethod
     def step(self, last: Tensor, state: Any) -> tuple[Tensor, Any]:
         """(B,) last tokens → (B, V) log-probabilities of the next tokens, and the new state."""
-        ...
 
+    def forward(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
+        """(B, S), (B, T) → logits (B, T, V) of the token after each position."""
+        logits = self.logits(self.features(src, tgt_in, trace))
+        if trace is not None:
+            trace.record("logits", logits)
+        return logits
 
-def named_weights(model: nn.Module) -> dict[str, Tensor]:
-    """All tensors of the model's state by name, not copied. A tied weight appears once, under its first name."""
-    names: dict[int, str] = {}
-    tensors: dict[str, Tensor] = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if names.setdefault(id(tensor), name) == name:
-            tensors[name] = tensor.detach()
-    return tensors
+    def logits(self, features: Tensor) -> Tensor:
+        """(…, D) → (…, V)."""
+        return F.linear(features, self.output_weight, self.output_bias)
 
-
-def load_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
-    """Copy these values into the model. All names, shapes and dtypes must match."""
-    own = named_weights(model)
-    require_matching_tensors(own, given)
-    with no_grad():
-        for name, tensor in given.items():
-            own[name].copy_(tensor)
-
-
-def require_matching_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
-    """Raise ArtifactError unless `given` matches the model's weights. Both may be on the device "meta"."""
-    require_matching_tensors(named_weights(model), given)
-
-
-def require_matching_tensors(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
-    """Raise ArtifactError unless both have the same names, shapes and dtypes."""
-    if missing := own.keys() - given.keys():
-        raise ArtifactError(f"{len(missing)} tensors of this model are missing in the weights, e.g. {min(missing)!r}")
-    if extra := given.keys() - own.keys():
-        raise ArtifactError(f"the weights have {len(extra)} tensors that this model does not have, e.g. {min(extra)!r}")
-    for name, tensor in given.items():
-        require_matching_tensor(name, own[name], tensor)
-
-
-def require_matching_tensor(name: str, own: Tensor, given: Tensor) -> None:
-    """Raise ArtifactError unless both have the same shape and dtype."""
-    if own.shape != given.shape or own.dtype != given.dtype:
-        raise ArtifactError(
-            f"{name!r} is {given.dtype} of {tuple(given.shape)}, this model has {own.dtype} of {tuple(own.shape)}"
-        )
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file. Errors of the operating system are raised as OSError."""
-    try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
-    except SafetensorError as error:
-        if (match := _OS_ERROR.search(str(error))) is None:
-            raise
-        code = int(match[1])  # so that a full disk is the same error as from any other write
-        raise OSError(code, os.strerror(code), str(path)) from error
+    def terms(self, batch: Batch, trace: Trace | None = None) -> tuple[Term, ...]:
+        """One term: the next token at every target position."""
+        src, tgt_in = batch.inputs
+        hidden = self.features(src, tgt_in, trace)  # (B, T, D)
+        return (Term("tokens", hidden, self.output_weight, self.output_bias, batch.targets[0]),)

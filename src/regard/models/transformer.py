@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-import torch.nn.functional as F
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from regard.models.base import ModelConfig, TranslationModel
 from regard.nn import (
     Activation,
     AttentionKind,
@@ -34,7 +34,7 @@ from regard.nn import (
 )
 
 
-class TransformerConfig(BaseModel, frozen=True, extra="forbid"):
+class TransformerConfig(ModelConfig, frozen=True, extra="forbid"):
     """Sizes and variants. The defaults are the row "base" of Table 3."""
 
     n_encoder_layers: int = Field(default=6, ge=1, le=1000)
@@ -42,7 +42,6 @@ class TransformerConfig(BaseModel, frozen=True, extra="forbid"):
     d_model: int = Field(default=512, ge=2, le=65_536, multiple_of=2)
     d_ff: int = Field(default=2048, ge=1, le=1_048_576)
     n_heads: int = Field(default=8, ge=1, le=1024)
-    dropout: float = Field(default=0.1, ge=0, lt=1)
     norm: Norm = "post"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     max_positions: int = Field(default=1024, ge=1, le=1_048_576)  # for learned positions; sinusoids have no limit
@@ -56,6 +55,30 @@ class TransformerConfig(BaseModel, frozen=True, extra="forbid"):
     def d_k(self) -> int:
         """Size of the queries, keys and values of one head (section 3.2.2)."""
         return self.d_model // self.n_heads
+
+    @property
+    def width(self) -> int:
+        return self.d_model
+
+    @property
+    def depth(self) -> int:
+        return self.n_encoder_layers + self.n_decoder_layers
+
+    def describe(self) -> str:
+        return f"{self.n_encoder_layers}+{self.n_decoder_layers} layers of {self.d_model}"
+
+    @property
+    def max_length(self) -> int | None:
+        return self.max_positions if self.positions == "learned" else None
+
+    def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
+        if self.tie == "all" and not joint:
+            raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
+        if self.max_length is not None and self.max_length < max_length:
+            raise ValueError(
+                f"text.max_length = {max_length - 1} needs model.max_positions = {max_length} or more: "
+                f"one more for the begin or end token (it is {self.max_positions})"
+            )
 
     @model_validator(mode="after")
     def _heads_divide_the_model(self) -> Self:
@@ -168,14 +191,15 @@ class DecoderLayer(nn.Module):
         return y, cache[0]
 
 
-class Transformer(nn.Module):
+class Transformer(TranslationModel):
     """Encoder, decoder, and the embedding matrix that they share (section 3.4)."""
 
     def __init__(self, config: TransformerConfig, n_src_symbols: int, n_tgt_symbols: int, pad_id: int = 0) -> None:
         super().__init__()
         if config.tie == "all" and n_src_symbols != n_tgt_symbols:
             raise ValueError("tie = 'all' needs one vocabulary for both languages; use 'target' or 'none'")
-        self.config, self.pad_id = config, pad_id
+        self.config: TransformerConfig = config
+        self.pad_id = pad_id
         target = Embedding(n_tgt_symbols, config.d_model)
         source = target if config.tie == "all" else Embedding(n_src_symbols, config.d_model)
         self.source = InputEmbedding(source, self._positions(), config.dropout)
@@ -196,13 +220,6 @@ class Transformer(nn.Module):
     def output_weight(self) -> Tensor:
         """(V, D): the linear transformation before the softmax (section 3.4)."""
         return self.target.embedding.weight if self.output is None else self.output.weight
-
-    def forward(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
-        """(B, S), (B, T) → logits (B, T, V) of the token after each position."""
-        logits = F.linear(self.features(src, tgt_in, trace), self.output_weight)  # (B, T, D) → (B, T, V)
-        if trace is not None:
-            trace.record("logits", logits)
-        return logits
 
     def features(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
         """(B, S), (B, T) → (B, T, D): the decoder's output, before `output_weight`."""
@@ -236,14 +253,9 @@ class Transformer(nn.Module):
         for layer, layer_past, memory in zip(self._decoder_layers, state.past, state.memory, strict=True):
             y, kv = layer.step(y, layer_past, memory, state.visible)
             past.append(kv)
-        logits = F.linear(self.decoder_norm(y[:, 0]), self.output_weight)  # (R, D) → (R, V)
+        logits = self.logits(self.decoder_norm(y[:, 0]))  # (R, D) → (R, V)
         return logits.log_softmax(-1), replace(state, position=state.position + 1, past=tuple(past))
 
     @property
     def _decoder_layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of learned values; a shared matrix counts once."""
-        return sum(p.numel() for p in self.parameters())

@@ -1,7 +1,8 @@
 """Recipes and runs: the package that connects data, text, model and training."""
 
 from regard.run.callbacks import Callbacks
-from regard.run.recipe import Raw, Recipe, merge, parse_setting, read_recipe
+from regard.run.recipe import Recipe, merge, parse_setting, read_recipe
 from regard.run.train import require_run_directory, train
+from regard.tasks import Raw
 
 __all__ = ["Callbacks", "Raw", "Recipe", "merge", "parse_setting", "read_recipe", "require_run_directory", "train"]

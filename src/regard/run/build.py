@@ -1,4 +1,4 @@
-"""Builds the parts of a run from its recipe: tokenizers and token stores, then the model and its training."""
+"""Builds the parts of a run from its recipe: the data, then the model and its training."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 import torch
 
 from regard.artifact import Description, describe, load_described
-from regard.data import LoaderSettings, TokenStore, random_key
+from regard.data import Loader, random_key
 from regard.errors import RunError
-from regard.models import MODELS, load_weights, named_weights
+from regard.models import ModelSpec, load_weights, named_weights
 from regard.run.callbacks import Callbacks
-from regard.run.prepare import Corpora, LanguageFacts, language_facts, make_stores, make_tokenizers
-from regard.run.recipe import Recipe
-from regard.run.validation_scores import translation_scorer
-from regard.text import Tokenizer, TokenizerPair
+from regard.run.recipe import Recipe, identity
+from regard.tasks import TASKS, Data, Task
 from regard.training import Checkpoints, Training
 
 
@@ -26,10 +24,29 @@ class PreparedRun:
 
     recipe: Recipe
     parent: Description | None  # fine-tuning: the model to start from, verified once per run
-    tokenizers: TokenizerPair
-    languages: LanguageFacts
-    train: TokenStore
-    validation: TokenStore
+    data: Data
+    identity: str = ""  # of the run, when its recipe is complete
+
+    @property
+    def task(self) -> Task[Any]:
+        return TASKS[self.recipe.task]
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.recipe.spec(self.data.sizes)
+
+    @property
+    def loader(self) -> Loader:
+        """How training batches are formed."""
+        config = self.recipe.training
+        return Loader(
+            examples=self.data.train,
+            collate=self.data.collate,
+            max_tokens=config.max_tokens,
+            seed=config.seed,
+            accumulate=config.accumulate,
+            weights=self.data.weights,
+        )
 
 
 def describe_parent(recipe: Recipe) -> Description | None:
@@ -46,44 +63,18 @@ def describe_parent(recipe: Recipe) -> Description | None:
 
 
 def prepare_run(recipe: Recipe, parent: Description | None, out: Path, callbacks: Callbacks) -> PreparedRun:
-    """Tokenizers and token stores; built where they are missing or belong to other text."""
-    corpora = Corpora.of(recipe.data, recipe.training.seed)
-    if parent is not None:
-        tokenizers = parent.tokenizers
-    else:
-        tokenizers = make_tokenizers(out / "data" / "tokenizer", corpora, recipe.text, callbacks.on_progress)
-    train, validation = make_stores(out / "data", corpora, tokenizers, recipe.text.max_length, callbacks.on_progress)
-    return PreparedRun(recipe, parent, tokenizers, language_facts(corpora, recipe.text, parent), train, validation)
-
-
-def loader_settings(prepared: PreparedRun) -> LoaderSettings:
-    """How training batches are formed."""
-    recipe, tokenizers = prepared.recipe, prepared.tokenizers
-    strength = recipe.text.sampling
-
-    def resampler(tokenizer: Tokenizer) -> Any:
-        return (lambda ids, seed: tokenizer.sample_many(ids, strength, seed)) if strength else None
-
-    return LoaderSettings(
-        max_tokens=recipe.training.max_tokens,
-        seed=recipe.training.seed,
-        pad_id=tokenizers.target.pad_id,
-        bos_id=tokenizers.target.bos_id,
-        eos_id=tokenizers.target.eos_id,
-        accumulate=recipe.training.accumulate,
-        corpus_weights=tuple(corpus.weight for corpus in recipe.data.train),
-        resample_source=resampler(tokenizers.source),
-        resample_target=resampler(tokenizers.target),
-    )
+    """The data of a run; built where it is missing or belongs to other files."""
+    data = TASKS[recipe.task].prepare(recipe, parent, out / "data", callbacks.on_progress)
+    file = out / "recipe.toml"
+    return PreparedRun(recipe, parent, data, identity(file.read_bytes()) if file.exists() else "")
 
 
 def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Training:
     """The model, initialised from its seed or from its parent's weights, with optimizer and checkpoints."""
     recipe, config = prepared.recipe, prepared.recipe.training
     torch.manual_seed(random_key(config.seed, "weights"))
-    model_type, _ = MODELS[recipe.model.architecture]
-    sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-    model = model_type(recipe.model.config(), *sizes, prepared.tokenizers.target.pad_id)
+    spec = prepared.spec
+    model = spec.build()
     if prepared.parent is not None:
         load_weights(model, named_weights(load_described(prepared.parent).model))
     checkpoints = Checkpoints(
@@ -93,12 +84,12 @@ def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Tr
     )
     return Training.build(
         config,
+        spec,
         model,
-        prepared.train,
-        loader_settings(prepared),
-        prepared.validation,
+        prepared.loader,
+        lambda model: prepared.task.validate(model, prepared.data, config, device),
+        next(measure for measure in recipe.measures if measure.name == config.best_by),
         device,
         checkpoints,
-        {"recipe": recipe.digest()},
-        translation_scorer(prepared.validation, prepared.tokenizers, recipe.model, config.translated),
+        {"recipe": prepared.identity},
     )

@@ -9,19 +9,19 @@ from functools import partial
 from math import ceil
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import torch
 
-from regard.artifact import Description, load_described
-from regard.data import epoch_order
+from regard.artifact import Description, model_spec
 from regard.durable import check_writable, write_file
 from regard.errors import RecipeError, RunError
-from regard.models import PRESETS, Transformer, TransformerConfig
-from regard.run.build import PreparedRun, build_training, describe_parent, loader_settings, prepare_run
+from regard.models import ARCHITECTURES, Situation
+from regard.run.build import PreparedRun, build_training, describe_parent, prepare_run
 from regard.run.callbacks import Callbacks
-from regard.run.defaults import MIN_STEPS, default_length, default_model, default_precision, default_training
-from regard.run.prepare import data_values, examine_corpora
-from regard.run.recipe import Raw, Recipe, merge
+from regard.run.defaults import MIN_STEPS, default_length, default_precision
+from regard.run.recipe import Recipe, identity, merge
+from regard.tasks import TASKS, Raw
 from regard.training import check_precision, has_fast_bfloat16, measure_seconds_per_step
 from regard.training.budget import RESERVED_SECONDS
 
@@ -31,65 +31,79 @@ TRIAL_STEPS = 8
 def plan_run(
     given: Raw, out: Path, fill_defaults: bool, device: torch.device, callbacks: Callbacks, started_at: float
 ) -> PreparedRun:
-    """Examines and encodes the text, sets every value of the recipe, and writes it to `recipe.toml`."""
+    """Examines and prepares the data, sets every value of the recipe, and writes it to `recipe.toml`."""
     first = Recipe.build(given)  # reports mistakes in the recipe before any file is read
     check_precision(first.training.precision, device)
     parent = describe_parent(first)
-    from_parent = {} if parent is None else _values_from_parent(parent, given)
-    examined = examine_corpora(first.data, callbacks.on_progress)
+    from_parent = {} if parent is None else _values_from_parent(first.task, parent, given)
+    examined = TASKS[first.task].examine(first, callbacks.on_progress)
     for report in examined.reports:
-        callbacks.on_event("examined", report=report.to_dict())
-    values = merge(given, {"data": data_values(first.data, examined.n_pairs, first.training.seed)}, from_parent)
+        callbacks.on_event("examined", report=report)
+    values = merge(given, examined.values, from_parent)
     prepared = prepare_run(Recipe.build(values), parent, out, callbacks)
     measure = partial(_measure_speed, out, device, callbacks)
     if fill_defaults:
-        prepared, seconds_per_step = _with_defaults(prepared, values, measure, has_fast_bfloat16(device), started_at)
+        prepared, speed = _with_defaults(prepared, values, measure, has_fast_bfloat16(device), started_at)
     else:
-        seconds_per_step = measure(prepared)
-    _announce(prepared, seconds_per_step, device, callbacks)
-    write_file(out / "recipe.toml", prepared.recipe.to_toml().encode())
-    return prepared
+        speed = measure(prepared)
+    two_processes = "on" if speed.n_processes == 2 else "off"  # a resumed run does the same
+    prepared = _with_recipe(prepared, merge(prepared.recipe.raw(), {"training": {"two_processes": two_processes}}))
+    _announce(prepared, speed.seconds_per_step, device, callbacks)
+    file = prepared.recipe.to_toml().encode()
+    write_file(out / "recipe.toml", file)
+    return replace(prepared, identity=identity(file))
+
+
+class _Speed(NamedTuple):
+    """Measured by trial steps."""
+
+    seconds_per_step: float
+    n_processes: int
 
 
 def _with_defaults(
-    prepared: PreparedRun, given: Raw, measure: Callable[[PreparedRun], float], fast_bfloat16: bool, started_at: float
-) -> tuple[PreparedRun, float]:
-    """The run with all missing values filled in, and its seconds per step.
+    prepared: PreparedRun, given: Raw, measure: Callable[[PreparedRun], _Speed], fast_bfloat16: bool, started_at: float
+) -> tuple[PreparedRun, _Speed]:
+    """The run with all missing values filled in, and its speed.
 
     With a budget the smallest model is timed first; its speed decides whether there is time for a larger one.
     """
-    n_pairs, fine_tunes = len(prepared.train), prepared.parent is not None
-    budget = prepared.recipe.training.budget_seconds
+    recipe, data, fine_tunes = prepared.recipe, prepared.data, prepared.parent is not None
+    architecture, budget = recipe.architecture, recipe.training.budget_seconds
+    defaults = architecture.defaults
 
-    def seconds_left(seconds_per_step: float) -> float | None:
-        return None if budget is None else _seconds_left(budget, perf_counter() - started_at, seconds_per_step)
+    def seconds_left(speed: _Speed) -> float | None:
+        return None if budget is None else _seconds_left(budget, perf_counter() - started_at, speed.seconds_per_step)
 
-    def with_size(n_tiny_steps: float | None) -> Raw:
-        sized = given if fine_tunes else merge(default_model(n_pairs, n_tiny_steps), given)
-        d_model, n_tokens = Recipe.build(sized).model.d_model, prepared.train.meta.n_target_tokens
-        return merge(default_training(n_tokens, d_model, budget, fine_tunes), default_precision(fast_bfloat16), sized)
+    def with_size(n_steps: float | None) -> Raw:
+        situation = Situation(len(data.train), data.n_targets, n_steps, fine_tunes)
+        sized = given if fine_tunes else merge({"model": defaults.model(architecture.presets, situation)}, given)
+        training = defaults.training(Recipe.build(sized).config, situation)
+        limit = {} if budget is None else {"budget_seconds": budget}
+        return merge({"training": training | limit}, default_precision(fast_bfloat16), sized)
 
     values = with_size(None if budget is None else 0)
-    seconds_per_step = measure(_with_recipe(prepared, values))
-    left = seconds_left(seconds_per_step)
-    if left is not None and values != (larger := with_size(left / seconds_per_step)):
-        values, seconds_per_step = larger, measure(_with_recipe(prepared, larger))
+    speed = measure(_with_recipe(prepared, values))
+    left = seconds_left(speed)
+    if left is not None and values != (larger := with_size(left / speed.seconds_per_step)):
+        values, speed = larger, measure(_with_recipe(prepared, larger))
     steps_per_epoch = _steps_per_epoch(_with_recipe(prepared, values))
     given_steps = given.get("training", {}).get("steps")
-    length = default_length(n_pairs, steps_per_epoch, seconds_per_step, seconds_left(seconds_per_step), given_steps)
-    return _with_recipe(prepared, merge(length, values)), seconds_per_step
+    length = default_length(len(data.train), steps_per_epoch, speed.seconds_per_step, seconds_left(speed), given_steps)
+    regularisation = defaults.regularisation(length["training"]["steps"] / steps_per_epoch)
+    return _with_recipe(prepared, merge(length, {"model": regularisation}, values)), speed
 
 
 def _with_recipe(prepared: PreparedRun, values: Raw) -> PreparedRun:
     return replace(prepared, recipe=Recipe.build(values))
 
 
-def _measure_speed(out: Path, device: torch.device, callbacks: Callbacks, prepared: PreparedRun) -> float:
-    """Seconds per step on this machine, from a few trial steps."""
+def _measure_speed(out: Path, device: torch.device, callbacks: Callbacks, prepared: PreparedRun) -> _Speed:
+    """The speed of this machine, from a few trial steps."""
     callbacks.on_progress("measuring the training speed", 0, None)
     with closing(build_training(prepared, out, device)) as training:
         check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
-        return measure_seconds_per_step(training, TRIAL_STEPS)
+        return _Speed(measure_seconds_per_step(training, TRIAL_STEPS), training.gradients.n_processes)
 
 
 def _seconds_left(budget: float, spent: float, seconds_per_step: float) -> float:
@@ -105,19 +119,18 @@ def _seconds_left(budget: float, spent: float, seconds_per_step: float) -> float
     return left
 
 
-def _values_from_parent(parent: Description, given: Raw) -> Raw:
-    """Fine-tuning: architecture and vocabulary are the parent's; only dropout may differ."""
-    loaded = load_described(parent)
-    source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    inherited: Raw = {
-        "model": loaded.config.model_dump(exclude={"dropout"}) | {"architecture": loaded.architecture},
-        "text": {"joint": loaded.tokenizers.joint, "kind": target.kind},
-    }
-    preset = given.get("model", {}).get("preset")
-    sizes = _sizes(PRESETS[preset]) if preset in PRESETS else {}
-    fixed = merge(inherited, {"text": {"vocabulary": max(source.size, target.size)}})
-    _require_equal(fixed, merge({"model": sizes}, given))
-    return merge(inherited, {"start_fingerprint": parent.digest})
+def _values_from_parent(task: str, parent: Description, given: Raw) -> Raw:
+    """Fine-tuning: the model and, for example, its vocabulary are the parent's; only dropout may differ."""
+    spec = model_spec(parent)
+    if spec.task != task:
+        raise RecipeError(f"{parent.directory} is a model for {spec.task}, not for {task}", hint="drop --from")
+    architecture = ARCHITECTURES[spec.architecture]
+    model = spec.config.model_dump(exclude={"dropout"}) | {"architecture": spec.architecture}
+    inherited = TASKS[task].inherit(parent)
+    preset = architecture.presets.get(given.get("model", {}).get("preset"))
+    sizes = {} if preset is None else architecture.sizes_of(preset)
+    _require_equal(merge({"model": model}, inherited.fixed), merge({"model": sizes}, given))
+    return merge({"model": model}, inherited.values, {"start_fingerprint": parent.digest})
 
 
 def _require_equal(fixed: Raw, given: Raw) -> None:
@@ -132,23 +145,26 @@ def _require_equal(fixed: Raw, given: Raw) -> None:
 
 
 def _steps_per_epoch(prepared: PreparedRun) -> int:
-    n_batches = len(epoch_order(prepared.train, loader_settings(prepared), 0))
+    n_batches = len(prepared.loader.epoch_order(0))
     return max(1, n_batches // prepared.recipe.training.accumulate)
 
 
 def _announce(prepared: PreparedRun, seconds_per_step: float, device: torch.device, callbacks: Callbacks) -> None:
-    recipe, meta = prepared.recipe, prepared.train.meta
+    recipe, data, config = prepared.recipe, prepared.data, prepared.recipe.config
     with torch.device("meta"):
-        model = Transformer(recipe.model.config(), prepared.tokenizers.source.size, prepared.tokenizers.target.size)
+        n_parameters = prepared.spec.build().n_parameters
     callbacks.on_event(
         "plan",
-        preset=_size_name(recipe.model),
-        n_parameters=model.n_parameters,
-        n_pairs=len(prepared.train),
-        n_validation=len(prepared.validation),
-        n_blank=meta.n_blank,
-        n_too_long=meta.n_too_long,
-        vocabulary=prepared.tokenizers.target.size,
+        task=recipe.task,
+        architecture=recipe.model.architecture,
+        preset=recipe.architecture.preset_of(config) or config.describe(),
+        size=config.describe(),
+        measures=[measure._asdict() for measure in recipe.measures],
+        unit=prepared.task.unit,
+        n_parameters=n_parameters,
+        n_pairs=len(data.train),
+        n_validation=len(data.validation),
+        **data.counts,
         steps=recipe.training.steps,
         steps_an_epoch=_steps_per_epoch(prepared),
         seconds_a_step=seconds_per_step,
@@ -156,14 +172,3 @@ def _announce(prepared: PreparedRun, seconds_per_step: float, device: torch.devi
         precision=recipe.training.precision,
         budget_seconds=recipe.training.budget_seconds,
     )
-
-
-def _sizes(config: TransformerConfig) -> dict[str, int]:
-    """The values that distinguish the presets."""
-    return config.model_dump(include={"n_encoder_layers", "n_decoder_layers", "d_model", "d_ff", "n_heads"})
-
-
-def _size_name(config: TransformerConfig) -> str:
-    """The name of the preset with these sizes, or the sizes themselves."""
-    matching = (name for name, preset in PRESETS.items() if _sizes(preset) == _sizes(config))
-    return next(matching, f"{config.n_encoder_layers}+{config.n_decoder_layers} layers of {config.d_model}")

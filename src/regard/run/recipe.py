@@ -4,127 +4,77 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
+from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ValidationError, create_model, model_validator
 
-from regard.errors import DataError, RecipeError
-from regard.models import PRESETS, TransformerConfig
-from regard.text import Corpus
-from regard.text.languages import is_language_code
-from regard.training import TrainingConfig
+from regard.errors import RecipeError
+from regard.models import ARCHITECTURES, Architecture, ModelConfig, ModelSpec, Sizes
+from regard.tasks import TASKS, Raw, Task
+from regard.training import Measure, TrainingConfig
 
-Raw = dict[str, Any]  # the values of a recipe, or of part of one, as read from TOML
 FullPath = Annotated[Path, AfterValidator(Path.absolute)]
 
 
-def _language_code(code: str) -> str:
-    if not is_language_code(code):
-        raise ValueError("is not a language code such as de, pt-BR or zh-Hans")
-    return code
-
-
-Language = Annotated[str, AfterValidator(_language_code)]
-
-
-class CorpusConfig(BaseModel, frozen=True, extra="forbid"):
-    """Two text files, or one TSV file; see `regard.text.Corpus`."""
-
-    source: FullPath | None = None
-    target: FullPath | None = None
-    tsv: FullPath | None = None
-    weight: float = Field(default=1.0, gt=0)
-    tag: str | None = None  # the target language, for a model with several
-
-    @model_validator(mode="after")
-    def _is_valid_corpus(self) -> Self:
-        try:
-            self.corpus()
-        except DataError as error:
-            raise ValueError(error.message) from error
-        return self
-
-    def corpus(self) -> Corpus:
-        return Corpus(source=self.source, target=self.target, tsv=self.tsv, weight=self.weight, tag=self.tag)
-
-
-class DataConfig(BaseModel, frozen=True, extra="forbid"):
-    """Training and validation data."""
-
-    train: tuple[CorpusConfig, ...] = Field(min_length=1, max_length=255)
-    validation: tuple[CorpusConfig, ...] = ()
-    held_out: float | None = Field(default=None, ge=0, lt=1)  # share of train, if there is no validation set
-    on_bad: Literal["raise", "skip"] = "raise"  # for lines that are not valid text
-    doctor: bool = True  # refuse text with errors that would make the training useless
-    fingerprint: str | None = None  # SHA-256 of the files; set when a run begins, to detect changes
-
-
-class TextConfig(BaseModel, frozen=True, extra="forbid"):
-    """Sub-word vocabulary (section 5.1)."""
-
-    kind: Literal["bpe", "unigram"] = "bpe"
-    joint: bool = True  # one vocabulary for both languages
-    # size of the vocabulary, or of each of two; unset: from the corpus size
-    vocabulary: int | None = Field(default=None, ge=270, le=1_000_000)
-    sampling: float = Field(default=0.0, ge=0, le=1)  # BPE-dropout, or the exponent of unigram sampling; 0 is off
-    max_length: int = Field(default=256, ge=1)  # sub-words; longer pairs are skipped
-    source_language: Language | None = None  # unset: from the file names, such as train.en
-    target_language: Language | None = None  # unset: from the tags of the corpora, or the file names
-
-
-class ModelConfig(TransformerConfig, frozen=True, extra="forbid"):
-    """The configuration of an architecture; `preset` provides the values that are not given."""
-
-    architecture: Literal["transformer"] = "transformer"
-    preset: Literal["tiny", "small", "base", "big"] = "base"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _apply_preset(cls, given: Any) -> Any:
-        if isinstance(given, dict) and isinstance(given.get("preset"), str) and given["preset"] in PRESETS:
-            return PRESETS[given["preset"]].model_dump() | given
-        return given
-
-    def config(self) -> TransformerConfig:
-        return TransformerConfig.model_validate(self.model_dump(exclude={"architecture", "preset"}))
-
-
 class Recipe(BaseModel, frozen=True, extra="forbid"):
-    """Data, text, model and training. The defaults are the paper's base model (sections 5 and 6)."""
+    """Data, model and training. The defaults are the paper's base model (sections 5 and 6).
 
+    `build` makes a recipe with the sections of its task, such as [data] and [text], and the [model] section of its
+    architecture.
+    """
+
+    task: str = "translation"
     start_from: FullPath | None = None  # fine-tuning: the model directory to start from
     start_fingerprint: str | None = None  # of that model; set when a run begins, to detect changes
-    data: DataConfig
-    text: TextConfig = TextConfig()
-    model: ModelConfig = ModelConfig()
+    data: Any
+    model: Any = None
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="after")
-    def _tied_embeddings_need_a_joint_vocabulary(self) -> Self:
-        if self.model.tie == "all" and not self.text.joint:
-            raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
+    def _check_task(self) -> Self:
+        measures = [measure.name for measure in self.measures]
+        if self.training.best_by not in measures:
+            raise ValueError(f"training.best_by = '{self.training.best_by}' is not one of {', '.join(measures)}")
+        TASKS[self.task].check(self)
         return self
 
-    @model_validator(mode="after")
-    def _positions_cover_max_length(self) -> Self:
-        needed = self.text.max_length + 1  # the end token of the source, or the begin token of the target
-        if self.model.positions == "learned" and self.model.max_positions < needed:
-            raise ValueError(
-                f"text.max_length = {self.text.max_length} needs model.max_positions = {needed} or more: "
-                f"one more for the begin or end token (it is {self.model.max_positions})"
-            )
-        return self
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return TASKS[self.task].measures
+
+    @property
+    def architecture(self) -> Architecture:
+        return ARCHITECTURES[self.model.architecture]
+
+    @property
+    def config(self) -> ModelConfig:
+        """The configuration of the model: the [model] section without the names."""
+        return self.architecture.config.model_validate(self.model.model_dump(exclude={"architecture", "preset"}))
+
+    def spec(self, sizes: Sizes) -> ModelSpec:
+        return ModelSpec(self.task, self.model.architecture, self.config, sizes)
 
     @classmethod
     def build(cls, raw: Raw) -> Recipe:
         """Builds a recipe from TOML values; raises RecipeError with a readable message."""
+        task_name = raw.get("task", cls.model_fields["task"].default)
+        task = _chosen(TASKS, "task", task_name)
+        section = raw.get("model", {})
+        name = section.get("architecture", task.architecture) if isinstance(section, dict) else task.architecture
+        architecture = _chosen(ARCHITECTURES, "model.architecture", name)
+        if task_name not in architecture.models:
+            able = [name for name, entry in ARCHITECTURES.items() if task_name in entry.models]
+            raise RecipeError(f"{name} has no model for the task {task_name}", hint=f"use one of: {', '.join(able)}")
+        recipe_type = _recipe_type(task, name, architecture)
         try:
-            return cls.model_validate(raw)
+            return recipe_type.model_validate(raw)
         except ValidationError as error:
-            raise RecipeError(_error_message(error)) from error
+            raise RecipeError(_error_message(error, recipe_type)) from error
 
     def raw(self) -> Raw:
         """All values, for TOML."""
@@ -137,9 +87,51 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
     def to_toml(self) -> str:
         return tomli_w.dumps(self.raw())
 
-    def digest(self) -> str:
-        """Changes with any value."""
-        return hashlib.sha256(self.to_toml().encode()).hexdigest()
+
+class _WithPreset(BaseModel):
+    """`preset` provides the values of a [model] section that are not given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_preset(cls, given: Any) -> Any:
+        fields: Any = cls.model_fields
+        presets = ARCHITECTURES[fields["architecture"].default].presets
+        if isinstance(given, dict) and isinstance(given.get("preset"), str) and given["preset"] in presets:
+            return presets[given["preset"]].model_dump() | given
+        return given
+
+
+@lru_cache
+def _recipe_type(task: Task[Any], name: str, architecture: Architecture) -> type[Recipe]:
+    """A recipe with the sections of a task and of an architecture."""
+    presets = architecture.presets
+    default = architecture.preset_of(architecture.config()) or next(iter(presets))
+    fields: dict[str, Any] = {
+        "architecture": (Literal[name], name),
+        "preset": (Literal[tuple(presets)], default),
+    }
+    section = create_model("ModelSection", __base__=(_WithPreset, architecture.config), **fields)
+    sections: dict[str, Any] = {
+        key: (kind, ... if any(field.is_required() for field in kind.model_fields.values()) else kind())
+        for key, kind in task.sections.items()
+    }
+    return create_model("Recipe", __base__=Recipe, **sections, model=(section, section(preset=default)))
+
+
+def _chosen(table: Mapping[str, Any], key: str, name: Any) -> Any:
+    if name in table:
+        return table[name]
+    near = get_close_matches(str(name), table, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(table)}"
+    raise RecipeError(f"{key}: there is no {name!r}", hint=hint)
+
+
+def identity(recipe_file: bytes) -> str:
+    """The digest of a recipe.toml as it was written: it identifies the run in checkpoints and in the final model.
+
+    It does not change when a later version of regard adds fields to recipes.
+    """
+    return hashlib.sha256(recipe_file).hexdigest()
 
 
 def read_recipe(path: Path) -> Raw:
@@ -194,32 +186,29 @@ def _format(value: Any) -> str:
     return "not set" if value is None else repr(value)
 
 
-def _error_message(error: ValidationError) -> str:
+def _error_message(error: ValidationError, recipe_type: type[Recipe]) -> str:
     """The first error; for an unknown key, with the most similar known one."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        near = get_close_matches(str(first["loc"][-1]), _known_keys(first["loc"][:-1]), n=1, cutoff=0.5)
+        near = get_close_matches(str(first["loc"][-1]), _known_keys(recipe_type, first["loc"][:-1]), n=1, cutoff=0.5)
         return f"unknown key {where!r}" + (f"; did you mean {near[0]!r}?" if near else "")
     if first["type"] == "missing":
         return f"{where} is missing"
     if first["type"] == "model_type":
-        return (
-            f"{where} is a section of the recipe: set one of its values, such as {where}.{_known_keys(first['loc'])[0]}"
-        )
+        example = f"{where}.{_known_keys(recipe_type, first['loc'])[0]}"
+        return f"{where} is a section of the recipe: set one of its values, such as {example}"
     message = first["msg"].removeprefix("Value error, ")
     value = first.get("input")
     shown = f" (it is {value!r})" if isinstance(value, str | int | float) else ""
     return f"{where}: {message}{shown}" if where else message
 
 
-def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
+def _known_keys(recipe_type: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
     """The valid keys of a section, by its location in the recipe."""
-    section: Any = Recipe
+    section: Any = recipe_type
     for part in loc:
-        if isinstance(part, int):
-            section = CorpusConfig
-        else:
+        if isinstance(part, str):
             kind = section.model_fields[part].annotation
-            section = kind if isinstance(kind, type) else CorpusConfig
+            section = kind if hasattr(kind, "model_fields") else next(iter(get_args(kind)), kind)
     return list(section.model_fields)

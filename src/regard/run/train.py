@@ -17,7 +17,8 @@ from regard.run.callbacks import Callbacks, EventFanOut
 from regard.run.defaults import default_intervals, drop_step_counts
 from regard.run.export import export_model
 from regard.run.plan import plan_run
-from regard.run.recipe import Raw, Recipe, differences, merge, read_recipe
+from regard.run.recipe import Recipe, differences, identity, merge, read_recipe
+from regard.tasks import Raw
 from regard.training import Journal, Stop, check_precision, fast_matmul, fit, keep_freed_memory, select_device
 
 _PRECISION_HINT = (
@@ -60,7 +61,7 @@ def train(
     with lock_directory(out), fast_matmul():
         remove_leftovers(out)
         stored = _stored_recipe(out, given)
-        if stored is not None and (finished := _finished_model(out, stored)) is not None:
+        if stored is not None and (finished := _finished_model(out)) is not None:
             if is_out_of_date(out):  # the training was killed between exporting the model and writing the report
                 _report_page(out, events.callbacks).close()
             events.callbacks.on_event("already-finished", path=str(out), **finished.facts)
@@ -115,12 +116,12 @@ def _stored_recipe(out: Path, given: Raw) -> Recipe | None:
     return stored
 
 
-def _finished_model(out: Path, recipe: Recipe) -> LoadedModel | None:
+def _finished_model(out: Path) -> LoadedModel | None:
     try:
         loaded = load_model(out / "model")
     except ArtifactError:
         return None
-    return loaded if loaded.facts.get("recipe") == recipe.digest() else None
+    return loaded if loaded.facts.get("recipe") == identity((out / "recipe.toml").read_bytes()) else None
 
 
 def _train_and_export(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from regard.text.lines import STDIN as STDIN
     from regard.text.lines import ReadNotes as ReadNotes
     from regard.text.lines import read_lines as read_lines
+    from regard.text.tokenizer import TOKENIZER_FILES as TOKENIZER_FILES
     from regard.text.tokenizer import Tokenizer as Tokenizer
     from regard.text.tokenizer import TokenizerPair as TokenizerPair
     from regard.text.tokenizer import read_tokenizers as read_tokenizers
@@ -38,6 +39,7 @@ _MODULES = {
     "held_out_share": "corpus",
     "is_held_out": "corpus",
     "read_lines": "lines",
+    "TOKENIZER_FILES": "tokenizer",
     "read_tokenizers": "tokenizer",
     "train_tokenizer": "vocabulary",
 }

@@ -157,15 +157,22 @@ class TokenizerPair:
         """Whether both sides share one vocabulary."""
         return self.source is self.target
 
-    def write(self, directory: Path) -> None:
-        """Write `tokenizer.model`, or `source.model` and `target.model` if the sides have their own vocabularies."""
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a model has to know of the vocabularies."""
+        return {"n_src_symbols": self.source.size, "n_tgt_symbols": self.target.size, "pad_id": self.target.pad_id}
+
+    def files(self) -> dict[str, bytes]:
+        """`tokenizer.model`, or `source.model` and `target.model` if the sides have their own vocabularies."""
         names = {"tokenizer": self.source} if self.joint else {"source": self.source, "target": self.target}
-        for name, tokenizer in names.items():
-            (directory / f"{name}.model").write_bytes(tokenizer.to_bytes())
+        return {f"{name}.model": tokenizer.to_bytes() for name, tokenizer in names.items()}
+
+
+TOKENIZER_FILES = frozenset({"tokenizer.model", "source.model", "target.model"})
 
 
 def read_tokenizers(directory: Path) -> TokenizerPair:
-    """The tokenizers that `TokenizerPair.write` wrote; raises ArtifactError if they are missing or damaged."""
+    """The tokenizers that are stored as `TokenizerPair.files`; raises ArtifactError if they are missing or damaged."""
 
     def read(path: Path) -> Tokenizer:
         model = read_regular_file(path, _MAX_FILE_BYTES)

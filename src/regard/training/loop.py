@@ -1,8 +1,8 @@
-"""The training loop. Everything random is a function of (seed, step), so that resuming is exact."""
+"""The training loop. Everything random is a function of a batch's place in the run, so that resuming is exact."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
@@ -12,19 +12,20 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from regard.data import Batch, Cursor, LoaderSettings, TokenStore, prefetch, random_key, updates, validation_batches
+from regard.data import Batch, Cursor, Loader, Place, prefetch
 from regard.errors import RunError, TrainingStopped
-from regard.models import Transformer, load_weights, named_weights
+from regard.models import Model, ModelSpec, load_weights, named_weights
 from regard.training.averaging import EMA
 from regard.training.budget import first_refit, fit_to_budget
 from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
 from regard.training.config import TrainingConfig
-from regard.training.gradients.gradients import Gradients, make_gradients
+from regard.training.gradients import Gradients, make_gradients
+from regard.training.metrics import Measure, Validation
 from regard.training.optimizers import make_optimizer
 from regard.training.progress import Progress
 from regard.training.schedule import learning_rate
 from regard.training.stop import Stop
-from regard.training.validation import TranslationScorer, Validation, validate
+from regard.training.workers import OneWorker, Workers
 
 _DIVERGED_HINT = (
     "lower training.rate or set training.clip = 1.0, and train in another directory; the last checkpoint is good"
@@ -42,46 +43,46 @@ class Training:
     """Everything that the loop works on."""
 
     config: TrainingConfig
-    model: Transformer
-    store: TokenStore
-    loader: LoaderSettings
-    validation: TokenStore
+    model: Model
+    loader: Loader
+    validate: Callable[[Model], Validation]
+    best_by: Measure  # decides which checkpoint is best
     device: torch.device
     checkpoints: Checkpoints
     identity: dict[str, str]  # the digest of the recipe: checkpoints of another recipe are refused
     optimizer: torch.optim.Optimizer
     ema: EMA | None
     gradients: Gradients
-    score_translations: TranslationScorer | None  # BLEU and chrF of some validation sentences
+    workers: Workers
 
     @classmethod
     def build(
         cls,
         config: TrainingConfig,
-        model: Transformer,
-        store: TokenStore,
-        loader: LoaderSettings,
-        validation: TokenStore,
+        spec: ModelSpec,
+        model: Model,
+        loader: Loader,
+        validate: Callable[[Model], Validation],
+        best_by: Measure,
         device: torch.device,
         checkpoints: Checkpoints,
         identity: dict[str, str],
-        score_translations: TranslationScorer | None = None,
     ) -> Training:
         """Adds the optimizer, EMA and gradient computation that the configuration selects."""
         model = model.to(device).train()
         return cls(
             config=config,
             model=model,
-            store=store,
             loader=loader,
-            validation=validation,
+            validate=validate,
+            best_by=best_by,
             device=device,
             checkpoints=checkpoints,
             identity=identity,
             optimizer=make_optimizer(config, model),
             ema=EMA(model, config.ema) if config.ema is not None else None,
-            gradients=make_gradients(config, model, device),
-            score_translations=score_translations,
+            gradients=make_gradients(config, spec, model, device),
+            workers=OneWorker(),
         )
 
     def close(self) -> None:
@@ -95,7 +96,7 @@ def fit(training: Training, on_event: OnEvent, stop: Stop, spent_seconds: float 
     `spent_seconds` of the budget were used before the loop.
     """
     progress = _resume(training, on_event, spent_seconds)
-    with closing(prefetch(updates(training.store, training.loader, progress.cursor))) as stream:
+    with closing(prefetch(training.loader.updates(progress.cursor, progress.step + 1))) as stream:
         clock = _Clock(progress)
         while not progress.finished:
             update, cursor = next(stream)
@@ -113,14 +114,17 @@ def fit(training: Training, on_event: OnEvent, stop: Stop, spent_seconds: float 
 
 
 def train_step(training: Training, update: list[Batch], step: int) -> dict[str, Any]:
-    """One optimizer step. The loss is the mean over the target tokens of all batches of the update."""
-    torch.manual_seed(random_key(training.config.seed, "dropout", step, training.loader.rank))
+    """One optimizer step. Each term of the loss is the mean over its targets in all batches of the update."""
     started_at = perf_counter()
-    n_tokens = sum(batch.n_tokens for batch in update)
-    loss = nll = 0.0
-    for batch in update:
-        sums = training.gradients(batch, n_tokens)
-        loss, nll = loss + sums.loss / n_tokens, nll + sums.nll / n_tokens
+    counts = (sum(column) for column in zip(*(batch.n_targets for batch in update), strict=True))
+    n_targets = training.workers.sum_counts(tuple(counts))
+    batch_losses = [training.gradients(batch, n_targets) for batch in update]
+    loss = sum(batch_loss.loss for batch_loss in batch_losses) + _add_penalty(training, update[0].place)
+    means = {
+        name: sum(batch_loss.nll[name] for batch_loss in batch_losses) / max(1, n)
+        for name, n in zip(batch_losses[0].nll, n_targets, strict=True)
+    }
+    training.workers.sum_gradients(training.model)
     max_norm = training.config.clip if training.config.clip is not None else float("inf")
     norm = float(nn.utils.clip_grad_norm_(training.model.parameters(), max_norm))
     if not (isfinite(loss) and isfinite(norm)):
@@ -130,13 +134,25 @@ def train_step(training: Training, update: list[Batch], step: int) -> dict[str, 
     if training.ema is not None:
         training.ema.update(step)
     seconds = perf_counter() - started_at
-    return {"loss": loss, "nll": nll, "norm": norm, "n_tokens": n_tokens, "tokens_per_second": n_tokens / seconds}
+    n_tokens, nll = n_targets[0], next(iter(means.values()))
+    losses = {"losses": means} if len(means) > 1 else {}
+    speed = n_tokens / seconds
+    return {"loss": loss, "nll": nll, **losses, "norm": norm, "n_tokens": n_tokens, "tokens_per_second": speed}
+
+
+def _add_penalty(training: Training, place: Place) -> float:
+    """Adds the gradient of the model's penalty on its weights, once per update and only in the first rank."""
+    penalty = training.model.penalty(place)
+    if penalty is None or training.workers.rank:
+        return 0.0
+    penalty.backward()
+    return float(penalty.detach())
 
 
 def measure_seconds_per_step(training: Training, n_steps: int) -> float:
     """The median duration of trial steps at learning rate 0: they change the optimizer state, but not the weights."""
     seconds = []
-    for number, (update, _) in enumerate(updates(training.store, training.loader, Cursor()), start=1):
+    for number, (update, _) in enumerate(training.loader.updates(Cursor()), start=1):
         started_at = perf_counter()
         train_step(training, update, number)
         seconds.append(perf_counter() - started_at)
@@ -206,11 +222,13 @@ def _validate_and_save(
         started_at = clock.elapsed_seconds()
         validation = validate_training(training, use_ema=True)
         progress = replace(progress, validation_seconds=clock.elapsed_seconds() - started_at)
-        score = validation.score(config.best_by)
+        value = validation.metrics[config.best_by]
+        score = -value if training.best_by.higher_is_better else value
         if not isfinite(score):
             raise RunError(f"step {progress.step}: the validation {config.best_by} is {score}", hint=_DIVERGED_HINT)
         progress = _update_best(progress, score, config.patience)
-        on_event("validation", step=progress.step, best=progress.n_worse == 0, **validation_fields(validation))
+        on_event("validation", step=progress.step, best=progress.n_worse == 0,
+                 **validation.metrics, samples=[dict(sample) for sample in validation.samples])  # fmt: skip
     scheduled = progress.finished or progress.step % config.save_every == 0
     if scheduled or stop.signal_number is not None:
         progress = replace(progress, elapsed_seconds=clock.elapsed_seconds())
@@ -224,35 +242,7 @@ def _validate_and_save(
 def validate_training(training: Training, use_ema: bool) -> Validation:
     """Scores on the whole validation set; with `use_ema`, of the averaged weights where there are any."""
     with training.ema.swapped_in() if use_ema and training.ema is not None else nullcontext():
-        validation = validate(training.model, held_out_batches(training, training.loader.max_tokens), training.device)
-        if training.score_translations is None:
-            return validation
-        return replace(validation, translation=training.score_translations(training.model))
-
-
-def held_out_batches(training: Training, max_tokens: int) -> Iterator[Batch]:
-    """The validation set in batches of similar length."""
-    loader = training.loader
-    return validation_batches(
-        training.validation,
-        max_tokens=min(max_tokens, loader.max_tokens),
-        pad_id=loader.pad_id,
-        bos_id=loader.bos_id,
-        eos_id=loader.eos_id,
-    )
-
-
-def validation_fields(validation: Validation) -> dict[str, Any]:
-    """The fields of a validation event in the journal."""
-    fields: dict[str, Any] = {
-        "loss": validation.loss,
-        "perplexity": validation.perplexity,
-        "accuracy": validation.accuracy,
-    }
-    if validation.translation is not None:
-        bleu, chrf, samples = validation.translation
-        fields |= {"bleu": bleu, "chrf": chrf, "samples": [sample._asdict() for sample in samples]}
-    return fields
+        return training.validate(training.model)
 
 
 def _update_best(progress: Progress, score: float, patience: int | None) -> Progress:
@@ -263,8 +253,8 @@ def _update_best(progress: Progress, score: float, patience: int | None) -> Prog
 
 
 def _set_learning_rate(training: Training, progress: Progress) -> float:
-    d_model = training.model.config.d_model
-    rate = learning_rate(training.config, progress.step, progress.steps, progress.cooldown_from, d_model)
+    width = training.model.config.width
+    rate = learning_rate(training.config, progress.step, progress.steps, progress.cooldown_from, width)
     for group in training.optimizer.param_groups:
         group["lr"] = rate
     return rate
@@ -284,6 +274,6 @@ def _divergence_error(step: int, loss: float, norm: float, update: list[Batch]) 
     first_few = ", ".join(map(str, indices[:5])) + (", …" if len(indices) > 5 else "")
     problem = f"the loss is {loss}" if not isfinite(loss) else f"the gradient norm is {norm}"
     return RunError(
-        f"step {step}: {problem} for a batch of {len(indices)} pairs (numbers {first_few} in the token store)",
+        f"step {step}: {problem} for a batch of {len(indices)} examples (numbers {first_few})",
         hint=_DIVERGED_HINT,
     )

@@ -1,69 +1,50 @@
-"""Training objectives: functions (model, batch) → BatchLoss, so that the loop does not change for a new one.
+"""The training objective: cross-entropy with label smoothing, for every term of a model's loss.
 
-B batch, T target, D d_model, N target tokens without padding, P passes
+N predictions without NO_TARGET, D size of the last layer, P passes
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.data import Batch
-from regard.models import TranslationModel
+from regard.data import NO_TARGET, Batch
+from regard.models import Model, Term
 from regard.nn import linear_cross_entropy, linear_r_drop
-from regard.training.config import TrainingConfig
 
 
-class BatchLoss(NamedTuple):
-    """Sums over the target tokens of a batch, without padding; `loss` carries the gradient."""
+class TermSums(NamedTuple):
+    """Sums over the targets of one term; `loss` carries the gradient."""
 
+    name: str
+    scale: float
     loss: Tensor
     nll: Tensor
     n_correct: Tensor
-    n_tokens: int
+    n_targets: int
 
 
-Objective = Callable[[TranslationModel, Batch], BatchLoss]
+def term_sums(model: Model, batch: Batch, smoothing: float = 0.0, r_drop: float = 0.0) -> list[TermSums]:
+    """Cross-entropy with label smoothing (sections 3.4 and 5.4) of each term of the model's loss.
 
-
-def make_objective(config: TrainingConfig) -> Objective:
-    """The objective of a training configuration."""
-    return r_drop(config.smoothing, config.r_drop) if config.r_drop else cross_entropy(config.smoothing)
-
-
-def cross_entropy(smoothing: float = 0.0) -> Objective:
-    """Cross-entropy with label smoothing (sections 3.4 and 5.4)."""
-
-    def objective(model: TranslationModel, batch: Batch) -> BatchLoss:
-        hidden, targets = _features_and_targets(model, batch)
-        scores = linear_cross_entropy(hidden[0], model.output_weight, targets, smoothing)
-        return BatchLoss(scores.loss, scores.nll, scores.n_correct, len(targets))
-
-    return objective
-
-
-def r_drop(smoothing: float, weight: float) -> Objective:
-    """R-Drop (Liang et al., 2021): two passes with different dropout, and a penalty on their divergence.
-
-    Half of the sum in their paper, so that a weight of 0 is plain cross-entropy at the same learning rate.
+    R-Drop (Liang et al., 2021), if its weight is above 0: two passes with different dropout, and a penalty on their
+    divergence. Half of the sum in their paper, so that a weight of 0 is plain cross-entropy at the same learning rate.
     """
-
-    def objective(model: TranslationModel, batch: Batch) -> BatchLoss:
-        hidden, targets = _features_and_targets(model, batch, passes=2)
-        scores = linear_r_drop(hidden, model.output_weight, targets, smoothing, weight)
-        return BatchLoss(scores.loss, scores.nll, scores.n_correct, len(targets))
-
-    return objective
+    passes = 2 if r_drop else 1
+    return [_sums(term, passes, smoothing, r_drop) for term in model.terms(batch.repeat(passes))]
 
 
-def _features_and_targets(model: TranslationModel, batch: Batch, passes: int = 1) -> tuple[Tensor, Tensor]:
-    """Features (P, N, D) and targets (N,) without padding; each pass has its own dropout."""
-    src, tgt_in = batch.src.repeat(passes, 1), batch.tgt_in.repeat(passes, 1)
+def _sums(term: Term, passes: int, smoothing: float, r_drop: float) -> TermSums:
     # float32: under bfloat16 autocast the softmax over a whole vocabulary would drift
-    hidden = model.features(src, tgt_in).float().unflatten(0, (passes, -1)).flatten(1, 2)  # (P, B·T, D)
-    targets = batch.tgt_out.flatten()
-    is_token = targets != model.pad_id
-    return (hidden, targets) if bool(torch.all(is_token)) else (hidden[:, is_token], targets[is_token])
+    hidden = term.hidden.float().view(passes, -1, term.hidden.shape[-1])  # (P, …, D)
+    targets = term.targets.reshape(passes, -1)[0]
+    is_asked = targets != NO_TARGET
+    if not bool(torch.all(is_asked)):
+        hidden, targets = hidden[:, is_asked], targets[is_asked]  # (P, N, D), (N,)
+    if r_drop:
+        scores = linear_r_drop(hidden, term.weight, targets, smoothing, r_drop, bias=term.bias)
+    else:
+        scores = linear_cross_entropy(hidden[0], term.weight, targets, smoothing, bias=term.bias)
+    return TermSums(term.name, term.scale, scores.loss, scores.nll, scores.n_correct, len(targets))

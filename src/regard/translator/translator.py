@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from regard.artifact import Description, describe, max_length, search_options
 from regard.decoding.options import DecodingOptions, Hypothesis
 from regard.engines.engine import Engine, EngineName, PendingHypotheses, Precision, load_engine
+from regard.errors import UserError
 from regard.text import normalise
 from regard.text.sentences import Part, split_long
 from regard.text.tokenizer import Tokenizer
@@ -32,6 +33,10 @@ class Translation:
     alternatives: tuple[Translation, ...] = ()  # the next best translations
     n_parts: int = 1  # how many parts the line was split into; 0 for a blank line
     warnings: tuple[str, ...] = ()  # signs of a hallucination: "loops", "copies", "short", "long"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The text, its score and warnings, as JSON."""
+        return {"text": self.text, "score": self.score, "warnings": list(self.warnings)}
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Translator:
         self.engine = engine
         self.precision = precision  # that the engine computes in
         self.options = search_options(described.facts)  # the default search options
-        self._max_length = max_length(described.facts, described.model)
+        self._max_length = max_length(described.facts)
 
     @classmethod
     def load(
@@ -76,7 +81,18 @@ class Translator:
 
         `precision` applies to CTranslate2; torch always computes in float32.
         """
-        described = describe(path)
+        return cls.of(describe(path), engine=engine, precision=precision, threads=threads)
+
+    @classmethod
+    def of(
+        cls,
+        described: Description,
+        *,
+        engine: EngineName = "auto",
+        precision: Precision = "int8",
+        threads: int | None = None,
+    ) -> Self:
+        """Load a model directory that has just been verified."""
         loaded_engine = load_engine(described, engine, precision, threads)
         return cls(described, loaded_engine, "float32" if loaded_engine.name == "torch" else precision)
 
@@ -94,6 +110,12 @@ class Translator:
         The translation of line i starts with `prefixes[i]`. `target` is the target language, for a model with several.
         """
         return self._collect(self._submit(lines, options, prefixes, target, details))
+
+    def predict(self, inputs: Sequence[Any]) -> list[Translation]:
+        """`translate`, under the name that the models of all tasks have."""
+        if not all(isinstance(line, str) for line in inputs):
+            raise UserError("a translator takes lines of text", hint='give strings, as in {"input": ["A sentence."]}')
+        return self.translate(inputs)
 
     def translate_iter(
         self,

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from regard.artifact import LoadedModel
 from regard.engines.alignment_head import alignment_head
 from regard.errors import ArtifactError
-from regard.models import TransformerConfig
-from regard.models.transformer import DecoderLayer, EncoderLayer
+from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer
 from regard.nn import FeedForward, MultiHeadAttention, Residual, sinusoid
 
 Quantization = Literal["float32", "int8"]
@@ -28,16 +27,18 @@ SUBDIRECTORY = "ctranslate2"
 N_POSITIONS = 4096  # of the sinusoids: far more than in training; a longer text should be split
 
 
-def unsupported_reason(config: TransformerConfig) -> str | None:
+def unsupported_reason(model: nn.Module) -> str | None:
     """Why CTranslate2 cannot run such a model; None if it can."""
-    if config.attention == "additive":
+    if not isinstance(model, Transformer):
+        return f"CTranslate2 does not have the architecture of {type(model).__name__}"
+    if model.config.attention == "additive":
         return "CTranslate2 does not support additive attention"
     return None
 
 
 def convert(loaded: LoadedModel, directory: Path, quantization: Quantization) -> None:
     """Write the model as CTranslate2 model into `directory`, which must not exist."""
-    reason = unsupported_reason(loaded.config)
+    reason = unsupported_reason(loaded.model)
     if reason is not None:
         raise ArtifactError(f"the model cannot be converted: {reason}", hint="use the engine 'torch'")
     spec = _make_spec(loaded)
@@ -51,7 +52,8 @@ def convert(loaded: LoadedModel, directory: Path, quantization: Quantization) ->
 def _make_spec(loaded: LoadedModel) -> Any:
     from ctranslate2.specs import TransformerSpec, common_spec  # slow to import
 
-    config, model = loaded.config, loaded.model
+    model: Transformer = loaded.model
+    config = model.config
     activation = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}[config.activation]
     named_head = alignment_head(loaded)
     layer, head = named_head or (config.n_decoder_layers - 1, 0)
@@ -93,10 +95,11 @@ def _set_vocabulary(spec: Any, loaded: LoadedModel) -> None:
 
 
 def _position_table(loaded: LoadedModel, side: Literal["source", "target"]) -> Any:
-    if loaded.config.positions == "learned":
+    config = loaded.model.config
+    if config.positions == "learned":
         table: Tensor = getattr(loaded.model, side).positions.table
         return _array(table)
-    return _array(sinusoid(N_POSITIONS, loaded.config.d_model))
+    return _array(sinusoid(N_POSITIONS, config.d_model))
 
 
 def _set_encoder_layer(spec: Any, layer: nn.Module) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from regard.artifact import Description
 from regard.data import TokenStore, build_store, open_store
@@ -17,7 +17,8 @@ from regard.data.build import LinePair
 from regard.durable import commit_directory, read_regular_file, verify_directory
 from regard.engines.engine import n_cores
 from regard.errors import ArtifactError, DataError, RunError
-from regard.run.recipe import DataConfig, TextConfig
+from regard.tasks.task import OnProgress
+from regard.tasks.translation.sections import DataConfig, TextConfig
 from regard.text import (
     Corpus,
     CorpusReport,
@@ -40,12 +41,6 @@ MIN_PAIRS_FOR_USUAL_SHARE = 1_000  # with fewer, the usual share may hold out no
 
 _BAD_LINES = {"invalid-text", "tabs"}  # findings of the doctor about lines that can be skipped
 _FATAL = {"empty", "unequal-counts"}  # findings that no setting can override
-
-
-class OnProgress(Protocol):
-    """Called with the progress of a stage of the preparation; `total` is None where it is unknown."""
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -99,21 +94,21 @@ class Corpora:
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedCorpora:
     """What the doctor reports about the training text."""
 
     n_pairs: int
     reports: tuple[CorpusReport, ...]
 
 
-def examine_corpora(data: DataConfig, on_progress: OnProgress) -> Examined:
+def examine_corpora(data: DataConfig, on_progress: OnProgress) -> ExaminedCorpora:
     """Reads all text once, so that errors in it are found before any time is spent on training."""
     train = [config.corpus() for config in data.train]
     validation = [config.corpus() for config in data.validation]
     for corpus in validation:
         count_pairs(corpus, on_bad=data.on_bad)
     if not data.doctor:
-        return Examined(sum(count_pairs(corpus, on_bad=data.on_bad) for corpus in train), ())
+        return ExaminedCorpora(sum(count_pairs(corpus, on_bad=data.on_bad) for corpus in train), ())
     reports = tuple(
         _leaks_as_warnings(
             examine(corpus, against=validation, progress=partial(on_progress, f"examining {corpus.name}"))
@@ -122,7 +117,7 @@ def examine_corpora(data: DataConfig, on_progress: OnProgress) -> Examined:
     )
     for corpus, report in zip(train, reports, strict=True):
         _raise_on_errors(corpus, report, data.on_bad)
-    return Examined(sum(report.n_pairs for report in reports), reports)
+    return ExaminedCorpora(sum(report.n_pairs for report in reports), reports)
 
 
 def data_values(data: DataConfig, n_pairs: int, seed: int) -> dict[str, Any]:
@@ -174,7 +169,8 @@ def make_tokenizers(directory: Path, corpora: Corpora, text: TextConfig, on_prog
     tokenizers = TokenizerPair(built[0], built[-1])
 
     def write(temporary: Path) -> None:
-        tokenizers.write(temporary)
+        for name, content in tokenizers.files().items():
+            (temporary / name).write_bytes(content)
         (temporary / "key.json").write_text(json.dumps({"key": key}), encoding="utf-8")
 
     commit_directory(directory, write)

@@ -1,0 +1,52 @@
+"""The registry of architectures, and how a model is built from plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from regard.models.base import Model, ModelConfig
+from regard.models.defaults import Defaults, PreNormDefaults
+from regard.models.transformer import PRESETS, Transformer, TransformerConfig
+
+Sizes = Mapping[str, int]  # sizes that come from the data, by the names of the model's arguments: n_src_symbols, pad_id
+
+
+class Architecture(NamedTuple):
+    """Everything that training needs to know about an architecture."""
+
+    models: Mapping[str, type[Model]]  # by task; called with the configuration, and the sizes as keywords
+    config: type[ModelConfig]
+    presets: Mapping[str, ModelConfig]  # smallest first: a budget times the smallest
+    defaults: Defaults = Defaults()
+
+    def sizes_of(self, config: ModelConfig) -> dict[str, Any]:
+        """The values that distinguish the presets, except dropout."""
+        fields = set[str]().union(*(preset.model_fields_set for preset in self.presets.values())) - {"dropout"}
+        return config.model_dump(include=fields)
+
+    def preset_of(self, config: ModelConfig) -> str | None:
+        """The name of the preset with the sizes of this configuration."""
+        sizes = self.sizes_of(config)
+        return next((name for name, preset in self.presets.items() if self.sizes_of(preset) == sizes), None)
+
+
+# To add an architecture, add a line; read when a recipe is validated or a model is loaded, not at import.
+ARCHITECTURES: dict[str, Architecture] = {
+    "transformer": Architecture({"translation": Transformer}, TransformerConfig, PRESETS, PreNormDefaults()),
+}
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What a model is built from: in the artifact and in a second process, where tasks are not known."""
+
+    task: str
+    architecture: str
+    config: ModelConfig
+    sizes: Sizes
+
+    def build(self) -> Model:
+        """A model with new weights."""
+        return ARCHITECTURES[self.architecture].models[self.task](self.config, **self.sizes)

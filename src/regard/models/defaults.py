@@ -1,0 +1,65 @@
+"""Default values of a run that depend on the architecture: size, optimizer, learning rate, dropout.
+
+Found by trials with the Transformer on corpora of 1,000 to a few million pairs (docs/experiments.md). An architecture
+with other needs overrides a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log2
+from typing import Any, NamedTuple
+
+from regard.models.base import ModelConfig
+
+Values = dict[str, Any]  # of a section of a recipe
+
+SMALL_CORPUS, LARGE_CORPUS = 100_000, 1_000_000  # examples
+MIN_STEPS_FOR_SECOND_PRESET = 8_000  # a guess: with time for 3,000 steps "tiny" learned more, with 6,000 as much
+
+
+class Situation(NamedTuple):
+    """What the defaults depend on."""
+
+    n_examples: int
+    n_tokens: int  # of all targets
+    n_steps: float | None  # with a budget: how many steps of the smallest preset fit into it
+    fine_tunes: bool
+
+
+class Defaults:
+    """The defaults of most architectures."""
+
+    def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
+        """Model size: larger for more examples, if the budget has time for a larger model."""
+        n, n_steps = situation.n_examples, situation.n_steps
+        if n < SMALL_CORPUS or (n_steps is not None and n_steps < MIN_STEPS_FOR_SECOND_PRESET):
+            number = 0
+        else:
+            number = 1 if n < LARGE_CORPUS or n_steps is not None else 2
+        names = list(presets)
+        return {"preset": names[min(number, len(names) - 1)]}
+
+    def training(self, config: ModelConfig, situation: Situation) -> Values:
+        """Batch size and optimizer: batches small enough for many steps per epoch, and a learning rate to suit them.
+
+        Fine-tuning continues with a tenth of the learning rate, so that a model does not forget.
+        """
+        return {
+            "max_tokens": max(256, min(2048, situation.n_tokens // 20)),
+            "optimizer": "muon",
+            "schedule": "cooldown",
+            "rate": (0.064 if situation.fine_tunes else 0.64) / config.width,  # 0.005 for a new "tiny"
+            "clip": 1.0,
+        }
+
+    def regularisation(self, epochs: float) -> Values:
+        """More dropout the more often each example is seen: 0 for 2 epochs, 0.1 for 8, 0.3 for 80."""
+        return {"dropout": round(max(0.0, min(0.3, 0.1 + 0.06 * log2(max(1.0, epochs) / 8))), 2)}
+
+
+class PreNormDefaults(Defaults):
+    """For architectures with `norm`: pre-norm trains with higher learning rates and less warm-up."""
+
+    def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
+        return super().model(presets, situation) | {"norm": "pre"}

@@ -1,0 +1,150 @@
+"""The interface of a task: everything that differs between translating, classifying and so on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from regard.artifact import Description, LoadedModel
+from regard.data import Batch, Collator, Examples, fixed_order
+from regard.models import Sizes
+from regard.training import Measure, TrainingConfig, Validation
+
+Raw = dict[str, Any]  # the values of a recipe, or of part of one, as read from TOML
+
+
+class OnProgress(Protocol):
+    """Called with the progress of a stage of the preparation; `total` is None where it is unknown."""
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None: ...
+
+
+class Examined(NamedTuple):
+    """The values of the recipe that depend on the data, and reports about the data for the journal."""
+
+    values: Raw
+    reports: Sequence[Raw] = ()
+
+
+class Inherited(NamedTuple):
+    """What fine-tuning takes from the model it starts from."""
+
+    values: Raw  # become part of the recipe
+    fixed: Raw  # may be given too, but not differ
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Prepared training and validation data."""
+
+    train: Examples
+    validation: Examples
+    collate: Collator  # of the training examples
+    collate_validation: Collator
+    n_targets: int  # of the training examples, for example target tokens
+    sizes: Sizes
+    assets: Mapping[str, bytes]  # files of the model directory
+    facts: Mapping[str, Any]  # about the data, stored with the model
+    tokenizers: Any = None  # a TokenizerPair, for models that read text
+    weights: NDArray[np.floating] | None = None  # how often each training example occurs in an epoch; None: once
+    counts: Mapping[str, int] = field(default_factory=dict)  # shown with the plan
+
+    def validation_batches(self, max_tokens: int) -> Iterator[Batch]:
+        """The validation examples in batches of similar length, the same every time."""
+        return fixed_order(self.validation, self.collate_validation, max_tokens)
+
+
+class Prediction(Protocol):
+    """What a model says about one input."""
+
+    @property
+    def text(self) -> str:
+        """On one line."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+class Predictor(Protocol):
+    """A loaded model: inputs in, as many predictions out. An input is a line of text, or a JSON value."""
+
+    def predict(self, inputs: Sequence[Any]) -> Sequence[Prediction]:
+        """Raises UserError for an input that the model cannot read."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Evaluation(NamedTuple):
+    """The measures of a predictor on test files."""
+
+    metrics: Mapping[str, float]
+    n_examples: int
+
+
+D = TypeVar("D", bound=Data)
+
+
+class Task(ABC, Generic[D]):
+    """One kind of problem, with its own data, measures and predictions.
+
+    `recipe` is a Recipe with the sections of this task.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # of the model card
+    usage: ClassVar[str]  # a command, for the model card
+    sections: ClassVar[Mapping[str, type[BaseModel]]]  # of a recipe, besides [model] and [training]
+    architecture: ClassVar[str]  # the default
+    measures: ClassVar[tuple[Measure, ...]]  # in the order in which they are shown; "loss" is one of them
+    unit: ClassVar[str] = "tokens"  # what training processes per second
+
+    def check(self, recipe: Any) -> None:
+        """Raises ValueError for values of a recipe that do not go together."""
+
+    def inherit(self, parent: Description) -> Inherited:
+        """For fine-tuning: values of the sections that follow from the model to start from."""
+        return Inherited({}, {})
+
+    @abstractmethod
+    def examine(self, recipe: Any, on_progress: OnProgress) -> Examined:
+        """Reads all data once, so that errors in it are found before any time is spent on training."""
+
+    @abstractmethod
+    def prepare(self, recipe: Any, parent: Description | None, cache: Path, on_progress: OnProgress) -> D:
+        """Data as numbers, built where it is missing in the directory `cache` or belongs to other files."""
+
+    @abstractmethod
+    def describe_data(self, recipe: Any, data: D) -> str:
+        """One line for the model card; it names files and quotes none."""
+
+    @abstractmethod
+    def validate(self, model: Any, data: D, config: TrainingConfig, device: torch.device) -> Validation:
+        """The measures of a model on the validation data."""
+
+    def finish(self, loaded: LoadedModel, data: D, config: TrainingConfig, device: torch.device) -> Raw:
+        """Facts about a trained model, such as its best decoding options; stored with the model."""
+        return {}
+
+    def export(self, loaded: LoadedModel, directory: Path) -> None:
+        """Adds files to a new model directory, such as the weights in another format."""
+
+    @abstractmethod
+    def predictor(self, described: Description) -> Predictor:
+        """Loads a model."""
+
+    @abstractmethod
+    def evaluate(self, predictor: Any, files: Sequence[Path]) -> Evaluation:
+        """Measures a model on test files; their meaning depends on the task."""
+
+    @abstractmethod
+    def look(self, described: Description, value: Any) -> Any:
+        """Everything that a model computes for one input: an object with `to_dict()`."""

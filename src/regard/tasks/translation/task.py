@@ -1,0 +1,198 @@
+"""The task "translation"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import ceil, exp
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+
+from regard.artifact import Description, LoadedModel
+from regard.data import Batch, PairCollator, TokenStore
+from regard.engines.alignment_head import alignment_facts
+from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
+from regard.evaluate import read_test_set, score
+from regard.models import ModelConfig, TranslationModel
+from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
+from regard.tasks.translation.prepare import (
+    Corpora,
+    data_values,
+    examine_corpora,
+    language_facts,
+    make_stores,
+    make_tokenizers,
+)
+from regard.tasks.translation.scores import best_length_penalty, score_translations
+from regard.tasks.translation.sections import DataConfig, TextConfig
+from regard.text import Tokenizer, TokenizerPair
+from regard.training import Measure, TrainingConfig, Validation
+from regard.training.validation import evaluation_mode, score_terms
+from regard.translator import Translator
+
+ALIGNED_PAIRS = 2_000  # alignment scores are stable from about a thousand pairs
+ALIGNED_CELLS = 2_000_000  # (source token, target token) pairs, which are all in memory at once
+ALIGNED_TOKENS_PER_BATCH = 2_048  # all attention weights of a batch are in memory at once
+
+
+class TranslationRecipe(Protocol):
+    """A recipe with the sections of this task."""
+
+    data: DataConfig
+    text: TextConfig
+    training: TrainingConfig
+
+    @property
+    def config(self) -> ModelConfig: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationData(Data):
+    """Token stores and their tokenizers."""
+
+    train: TokenStore
+    validation: TokenStore
+    tokenizers: TokenizerPair
+
+
+class Translation(Task[TranslationData]):
+    """Two text files in, a translator out."""
+
+    name = "translation"
+    title = "A translation model"
+    usage = 'echo "A sentence." | regard translate this/folder'
+    sections: ClassVar = {"data": DataConfig, "text": TextConfig}
+    architecture = "transformer"
+    measures = (
+        Measure("loss", "loss", 4, higher_is_better=False),
+        Measure("perplexity", "perplexity", 2, higher_is_better=False),
+        Measure("accuracy", "accuracy", 1, higher_is_better=True, is_share=True),
+        Measure("bleu", "BLEU", 1, higher_is_better=True),
+        Measure("chrf", "chrF++", 1, higher_is_better=True),
+    )
+
+    def check(self, recipe: TranslationRecipe) -> None:
+        recipe.config.check_vocabulary(joint=recipe.text.joint, max_length=recipe.text.max_length + 1)
+        best_by = recipe.training.best_by
+        if best_by in ("bleu", "chrf") and not recipe.training.translated:
+            raise ValueError(f"best_by = '{best_by}' needs translated to be above 0")
+
+    def inherit(self, parent: Description) -> Inherited:
+        """The vocabulary is the parent's."""
+        tokenizers = parent.tokenizers
+        values = {"joint": tokenizers.joint, "kind": tokenizers.target.kind}
+        size = max(tokenizers.source.size, tokenizers.target.size)
+        return Inherited({"text": values}, {"text": values | {"vocabulary": size}})
+
+    def examine(self, recipe: TranslationRecipe, on_progress: OnProgress) -> Examined:
+        examined = examine_corpora(recipe.data, on_progress)
+        values = data_values(recipe.data, examined.n_pairs, recipe.training.seed)
+        return Examined({"data": values}, [report.to_dict() for report in examined.reports])
+
+    def prepare(
+        self, recipe: TranslationRecipe, parent: Description | None, cache: Path, on_progress: OnProgress
+    ) -> TranslationData:
+        """Tokenizers and token stores."""
+        corpora = Corpora.of(recipe.data, recipe.training.seed)
+        if parent is not None:
+            tokenizers = parent.tokenizers
+        else:
+            tokenizers = make_tokenizers(cache / "tokenizer", corpora, recipe.text, on_progress)
+        train, validation = make_stores(cache, corpora, tokenizers, recipe.text.max_length, on_progress)
+        languages = language_facts(corpora, recipe.text, parent)
+        weights = np.array([corpus.weight for corpus in recipe.data.train], dtype=np.float32)[train.corpora]
+        return TranslationData(
+            train=train,
+            validation=validation,
+            tokenizers=tokenizers,
+            collate=_collator(train, tokenizers, recipe.text.sampling),
+            collate_validation=_collator(validation, tokenizers, 0.0),
+            n_targets=train.meta.n_target_tokens,
+            sizes=tokenizers.sizes,
+            assets=tokenizers.files(),
+            facts={
+                "max_length": recipe.text.max_length,
+                "languages": languages.languages.to_facts(),
+                "profiles": languages.profiles,
+            },
+            weights=weights,
+            counts={
+                "n_blank": train.meta.n_blank,
+                "n_too_long": train.meta.n_too_long,
+                "vocabulary": tokenizers.target.size,
+            },
+        )
+
+    def describe_data(self, recipe: TranslationRecipe, data: TranslationData) -> str:
+        files = ", ".join(path.name for corpus in recipe.data.train for path in corpus.corpus().files)
+        return f"{files} ({len(data.train):,} pairs)"
+
+    def validate(
+        self, model: TranslationModel, data: TranslationData, config: TrainingConfig, device: torch.device
+    ) -> Validation:
+        """Loss with teacher forcing on all pairs; BLEU and chrF++ of greedy translations of the first ones."""
+        tokens = score_terms(model, data.validation_batches(config.max_tokens), device)["tokens"]
+        metrics = {"loss": tokens.loss, "perplexity": exp(min(tokens.loss, 700.0)), "accuracy": tokens.accuracy}
+        if not config.translated:
+            return Validation(metrics)
+        with evaluation_mode(model):
+            loaded = LoadedModel("", model.config, model, data.tokenizers, {})
+            translated = score_translations(loaded, data.validation, config.translated, device)
+        return Validation(metrics | dict(translated.metrics), translated.samples)
+
+    def finish(
+        self, loaded: LoadedModel, data: TranslationData, config: TrainingConfig, device: torch.device
+    ) -> dict[str, Any]:
+        """The attention head that aligns best, and the best length penalty."""
+        batches = (batch.to(device) for batch in alignment_batches(data, config.max_tokens))
+        facts = alignment_facts(loaded.model, batches)
+        return facts | {"length_penalty": best_length_penalty(loaded, data.validation, config.translated, device)}
+
+    def export(self, loaded: LoadedModel, directory: Path) -> None:
+        """The same weights for CTranslate2, if it has this architecture."""
+        if unsupported_reason(loaded.model) is None:
+            convert(loaded, directory / SUBDIRECTORY, "float32")
+
+    def predictor(self, described: Description) -> Translator:
+        return Translator.of(described)
+
+    def evaluate(self, predictor: Translator, files: Sequence[Path]) -> Evaluation:
+        """Files: the source, then one or more references."""
+        source, *references = files
+        test_set = read_test_set(references, source)
+        outputs = [prediction.text for prediction in predictor.predict(test_set.sources or [])]
+        scores = score(outputs, test_set.references)
+        return Evaluation({measured.name: measured.value for measured in scores.all}, len(outputs))
+
+    def look(self, described: Description, value: Any) -> Any:
+        from regard.lens import Lens
+
+        return Lens.load(described.directory).look(str(value))
+
+
+def _collator(store: TokenStore, tokenizers: TokenizerPair, sampling: float) -> PairCollator:
+    def resampler(tokenizer: Tokenizer) -> Any:
+        return (lambda ids, seed: tokenizer.sample_many(ids, sampling, seed)) if sampling else None
+
+    target = tokenizers.target
+    return PairCollator(
+        store=store,
+        pad_id=target.pad_id,
+        bos_id=target.bos_id,
+        eos_id=target.eos_id,
+        resample_source=resampler(tokenizers.source),
+        resample_target=resampler(target),
+    )
+
+
+def alignment_batches(data: TranslationData, max_tokens: int) -> Iterator[Batch]:
+    """Validation batches of all lengths to measure attention heads on; a sample, if the validation set is large."""
+    n_src, n_tgt = data.validation.lengths
+    n_cells = float((n_src + 1.0) @ (n_tgt + 1.0))
+    every = ceil(max(1, len(data.validation) / ALIGNED_PAIRS, n_cells / ALIGNED_CELLS))
+    batches = data.validation_batches(min(max_tokens, ALIGNED_TOKENS_PER_BATCH))
+    return islice(batches, 0, None, every)  # they are sorted by length

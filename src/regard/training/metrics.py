@@ -1,0 +1,27 @@
+"""What a task measures on validation data, by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Measure(NamedTuple):
+    """How a measure is shown, and which way is better."""
+
+    name: str  # in the journal and in training.best_by
+    label: str
+    digits: int
+    higher_is_better: bool
+    is_share: bool = False  # shown as a percentage
+
+    def show(self, value: float) -> str:
+        """With its label: "BLEU 31.4", "accuracy 62.0%"."""
+        return f"{self.label} {value:.{self.digits}{'%' if self.is_share else 'f'}}"
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The measures of a model on the validation data, and some of its outputs to show."""
+
+    metrics: Mapping[str, float]
+    samples: tuple[Mapping[str, str], ...] = ()
