@@ -33,30 +33,35 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) ->
     return -((1 - smoothing) * log_p_correct + smoothing * log_p.mean(-1)).sum()
 
 
-def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> CrossEntropySums:
-    """`smoothed_cross_entropy` of the logits `hidden @ weight.T`: (N, D), (V, D), (N,) → sums."""
-    return _sums(hidden[None], weight, targets, smoothing, 0.0)
+def linear_cross_entropy(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0, bias: Tensor | None = None
+) -> CrossEntropySums:
+    """`smoothed_cross_entropy` of the logits `hidden @ weight.T + bias`: (N, D), (V, D), (N,), (V,) → sums."""
+    return _sums(hidden[None], weight, bias, targets, smoothing, 0.0)
 
 
 def linear_r_drop(
-    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float, bias: Tensor | None = None
 ) -> CrossEntropySums:
     """Mean loss of two passes, (2, N, D), plus a penalty for different predictions (R-Drop, Liang et al., 2021).
 
     The penalty is ½ · `agreement` · ½ (KL(p‖q) + KL(q‖p)): half of the one in their paper, because the loss here is
     the mean of both passes and theirs is the sum.
     """
-    return _sums(hidden, weight, targets, smoothing, agreement)
+    return _sums(hidden, weight, bias, targets, smoothing, agreement)
 
 
-def _sums(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float) -> CrossEntropySums:
+def _sums(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, agreement: float
+) -> CrossEntropySums:
     # checked here: inside `apply`, gradients are always disabled
-    needs_grad = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+    learned = [hidden, weight] if bias is None else [hidden, weight, bias]
+    needs_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learned)
     device = hidden.device.type
     backward_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
     with torch.autocast(device, enabled=False):  # bfloat16 only for the gradient's matrix products
         return CrossEntropySums(
-            *_LinearCrossEntropy.apply(hidden, weight, targets, smoothing, agreement, needs_grad, backward_dtype)  # type: ignore[no-untyped-call]
+            *_LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing, agreement, needs_grad, backward_dtype)  # type: ignore[no-untyped-call]
         )
 
 
@@ -74,6 +79,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ctx: Any,
         hidden: Tensor,
         weight: Tensor,
+        bias: Tensor | None,
         targets: Tensor,
         smoothing: float,
         agreement: float,
@@ -84,6 +90,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden, weight = hidden.detach(), weight.detach()
         weight_backward = weight.to(backward_dtype)
         mean_row = weight.mean(0)  # (D,)
+        bias = None if bias is None else bias.detach()
+        d_bias = None if bias is None else torch.zeros_like(bias)
         d_hidden, d_weight = (torch.empty_like(hidden), torch.zeros_like(weight)) if needs_grad else (None, None)
         sums = hidden.new_zeros(3, dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
         rows = max(16, CHUNK_BYTES // (n_symbols * hidden.element_size() * passes))
@@ -92,22 +100,29 @@ class _LinearCrossEntropy(torch.autograd.Function):
             chunk = slice(start, min(start + rows, n_tokens))
             h, y = hidden[:, chunk].flatten(0, 1), targets[chunk].repeat(passes)  # (P·n, D), (P·n,)
             logits = torch.mm(h, weight.t(), out=logits_buffer[: len(h)])  # (P·n, V)
+            if bias is not None:
+                logits += bias
             difference = logits[: len(h) // 2] - logits[len(h) // 2 :] if passes == 2 else None  # (n, V)
             p, scores = _softmax_in_place(logits, y)
-            mean_nll = scores.log_norm - h @ mean_row  # (P·n,): −log p, averaged over the vocabulary
+            mean_z = h @ mean_row if bias is None else h @ mean_row + bias.mean()
+            mean_nll = scores.log_norm - mean_z  # (P·n,): −log p, averaged over the vocabulary
             loss = (1 - smoothing) * scores.nll + smoothing * mean_nll
             sums += torch.stack([loss.sum(), scores.nll.sum(), scores.n_correct]) / passes
             if difference is not None:
                 sums[0] += _r_drop_in_place(p, difference, agreement)
             if d_hidden is not None and d_weight is not None:
                 p.scatter_add_(1, y[:, None], p.new_full((len(y), 1), (smoothing - 1) / passes))
+                if d_bias is not None:
+                    d_bias += p.sum(0)
                 d_logits = p.to(backward_dtype)  # (P·n, V)
                 d_hidden[:, chunk] = torch.mm(d_logits, weight_backward).view(passes, -1, h.shape[1])  # (P, n, D)
                 _add_product(d_weight, d_logits.t(), h.to(backward_dtype))  # (V, D)
         if d_hidden is not None and d_weight is not None:
             d_hidden.sub_(mean_row, alpha=smoothing / passes)
             d_weight.sub_(hidden.sum((0, 1)), alpha=smoothing / n_symbols / passes)
-            ctx.save_for_backward(d_hidden, d_weight)
+            if d_bias is not None:
+                d_bias.sub_(smoothing * n_tokens / n_symbols)
+            ctx.save_for_backward(d_hidden, d_weight, d_bias)
         loss, nll, n_correct = (sums[i].to(hidden.dtype) for i in range(3))
         ctx.mark_non_differentiable(nll, n_correct)
         return loss, nll, n_correct
@@ -115,8 +130,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        d_hidden, d_weight = ctx.saved_tensors
-        return d_hidden * grad, d_weight * grad, None, None, None, None, None
+        d_hidden, d_weight, d_bias = ctx.saved_tensors
+        return d_hidden * grad, d_weight * grad, None if d_bias is None else d_bias * grad, *[None] * 5
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
