@@ -6,7 +6,6 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -101,7 +100,6 @@ class _WithPreset(BaseModel):
         return given
 
 
-@lru_cache
 def _recipe_type(task: Task[Any], name: str, architecture: Architecture) -> type[Recipe]:
     """A recipe with the sections of a task and of an architecture."""
     presets = architecture.presets
