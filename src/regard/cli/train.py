@@ -1,4 +1,4 @@
-"""`regard train`: train a Transformer on parallel text."""
+"""`regard train`: train a model."""
 
 import re
 import sys
@@ -37,6 +37,9 @@ def train(
         Path | None, typer.Option(metavar="FILE", help="Validation source sentences (default: hold out some pairs).")
     ] = None,
     valid_target: Annotated[Path | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
+    architecture: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Model architecture (default: transformer, for parallel text).")
+    ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Fit the whole training to this time: 90s, 20m, 2h, 1d.")
     ] = None,
@@ -70,11 +73,11 @@ def train(
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
         _street(out, alone=not (source or target or tsv or valid_source or valid_target)) if corpus == "street" else {},
         {"start_from": str(start_from)} if start_from is not None else {},
+        {"model": {"architecture": architecture}} if architecture is not None else {},
         {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
         *(parse_setting(text) for text in setting or []),
     )
-    data = settings.get("data", {})
-    if isinstance(data, dict) and "train" not in data and not (out / "recipe.toml").exists():
+    if not settings.get("data") and not (out / "recipe.toml").exists():
         raise RecipeError("no training data", hint="use --source FILE --target FILE, or --tsv FILE, or --corpus street")
     with TrainingDisplay(sys.stderr) as display:
         try:
