@@ -1,4 +1,4 @@
-"""Every architecture in MODELS, in sizes that a test can train. A new architecture adds an entry to CONFIGS."""
+"""Every architecture in ARCHITECTURES, in sizes that a test can train. A new architecture adds an entry to CONFIGS."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.models import MODELS
+from regard.models import ARCHITECTURES, ModelSpec
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 VOCAB, PAD_ID = 19, 0
@@ -27,19 +27,20 @@ ModelMaker = Callable[..., nn.Module]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test with the fixture `entry` runs once per config of each architecture."""
     if "entry" in metafunc.fixturenames:
-        entries = [(name, config) for name in MODELS for config in CONFIGS.get(name, [])]
-        ids = [f"{name}-{number}" for name in MODELS for number in range(len(CONFIGS.get(name, [])))]
+        entries = [(name, config) for name in ARCHITECTURES for config in CONFIGS.get(name, [])]
+        ids = [f"{name}-{number}" for name in ARCHITECTURES for number in range(len(CONFIGS.get(name, [])))]
         metafunc.parametrize("entry", entries, ids=ids)
 
 
 @pytest.fixture
 def make_model(entry: tuple[str, dict[str, Any]]) -> ModelMaker:
     """Builds the model of the entry, with a seed and changes to its config."""
-    model_type, config_type = MODELS[entry[0]]
+    config_type = ARCHITECTURES[entry[0]].config
 
     def make(seed: int = 1, n_symbols: int = VOCAB, **changes: Any) -> nn.Module:
         torch.manual_seed(seed)
-        return model_type(config_type(**(entry[1] | changes)), n_symbols, n_symbols, PAD_ID)
+        sizes = {"n_src_symbols": n_symbols, "n_tgt_symbols": n_symbols, "pad_id": PAD_ID}
+        return ModelSpec("translation", entry[0], config_type(**(entry[1] | changes)), sizes).build()
 
     return make
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data import Batch, collate
+from regard.data import Batch, collate_pairs
 from regard.engines.alignment_head import alignment_facts, link_tokens, score_heads, select_alignment_head
 from regard.models import Transformer, TransformerConfig
 from regard.nn import Trace
@@ -26,7 +26,7 @@ def make_batches(n_pairs: int, seed: int = 1) -> tuple[list[Batch], list[list[li
             order = rng.sample(range(len(source)), len(source))
             pairs.append((source, [DICTIONARY[source[i]] for i in order]))
             batch_orders.append(order)
-        batches.append(collate(pairs, pad_id=0, bos_id=2, eos_id=3))
+        batches.append(collate_pairs(pairs, pad_id=0, bos_id=2, eos_id=3))
         orders.append(batch_orders)
     return batches, orders
 
@@ -88,7 +88,7 @@ def test_a_head_on_the_previous_token_has_low_agreement() -> None:
 
 
 def test_all_occurrences_of_a_linked_token_are_linked() -> None:
-    batches = [collate([([5, 6, 5], [105, 106])] * 3 + [([6], [106])], pad_id=0, bos_id=2, eos_id=3)]
+    batches = [collate_pairs([([5, 6, 5], [105, 106])] * 3 + [([6], [106])], pad_id=0, bos_id=2, eos_id=3)]
     (links,) = link_tokens(batches, pad_id=0)
     assert links[0].int().tolist() == [[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
 
@@ -96,8 +96,8 @@ def test_all_occurrences_of_a_linked_token_are_linked() -> None:
 def test_padding_and_the_end_token_are_never_linked() -> None:
     batches, _ = make_batches(40)
     for batch, links in zip(batches, link_tokens(batches, pad_id=0), strict=True):
-        assert not links[(batch.tgt_out == 0) | (batch.tgt_out == 3)].any()
-        assert not links.transpose(1, 2)[(batch.src == 0) | (batch.src == 3)].any()
+        assert not links[(batch.targets[0] == 0) | (batch.targets[0] == 3)].any()
+        assert not links.transpose(1, 2)[(batch.inputs[0] == 0) | (batch.inputs[0] == 3)].any()
 
 
 def test_measuring_is_deterministic_and_keeps_the_training_mode() -> None:
@@ -114,7 +114,7 @@ def test_measuring_is_deterministic_and_keeps_the_training_mode() -> None:
 
 def test_without_any_link_the_sharpest_head_is_selected() -> None:
     model: Any = FakeModel()
-    batches = [collate([([], [])], pad_id=0, bos_id=2, eos_id=3)]
+    batches = [collate_pairs([([], [])], pad_id=0, bos_id=2, eos_id=3)]
     scores = score_heads(model, batches)
     scores.sharpness[1, 0] = 2.0  # a single end token has no sharpness
     selected = select_alignment_head(scores)

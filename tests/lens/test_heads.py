@@ -37,12 +37,12 @@ def teacher_forced(loaded: LoadedModel, model: Transformer) -> tuple[float, floa
     tokenizer, nll, n_right, n_tokens = loaded.tokenizers.source, 0.0, 0, 0
     for source, target in PAIRS:
         pair = (tokenizer.encode(source), tokenizer.encode(target))
-        batch = collate([pair], pad_id=0, bos_id=2, eos_id=3)
+        batch = collate_pairs([pair], pad_id=0, bos_id=2, eos_id=3)
         with torch.no_grad():
-            log_probs = model(batch.src, batch.tgt_in)[0].double().log_softmax(-1)
-        nll -= float(log_probs.gather(1, batch.tgt_out[0][:, None]).sum())
-        n_right += int((log_probs.argmax(-1) == batch.tgt_out[0]).sum())
-        n_tokens += batch.n_tokens
+            log_probs = model(batch.inputs[0], batch.inputs[1])[0].double().log_softmax(-1)
+        nll -= float(log_probs.gather(1, batch.targets[0][0][:, None]).sum())
+        n_right += int((log_probs.argmax(-1) == batch.targets[0][0]).sum())
+        n_tokens += batch.n_targets[0]
     return n_right / n_tokens, nll / n_tokens
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 import regard.models
-from regard.models import MODELS
+from regard.models import ARCHITECTURES as REGISTERED
 
-ARCHITECTURES = [
-    path for path in sorted(Path(regard.models.__file__).parent.rglob("*.py")) if path.stem not in ("__init__", "base")
-]
+SHARED = {"__init__", "architecture", "base", "defaults", "weights"}
+ARCHITECTURES = [path for path in sorted(Path(regard.models.__file__).parent.rglob("*.py")) if path.stem not in SHARED]
 
 
 def forbidden_imports(source: str) -> list[str]:
@@ -33,7 +32,11 @@ def test_an_architecture_imports_no_other_architecture(path: Path) -> None:
 
 
 def test_every_architecture_is_checked() -> None:
-    files = {Path(model.__module__.replace(".", "/")).name for model, _ in MODELS.values()}
+    files = {
+        Path(model.__module__.replace(".", "/")).name
+        for entry in REGISTERED.values()
+        for model in entry.models.values()
+    }
     assert files == {path.stem for path in ARCHITECTURES}
 
 

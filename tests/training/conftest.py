@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from regard.training.gradients.gradients import TwoProcesses
 
-from regard.data import LoaderSettings, TokenStore, build_store
-from regard.models import Transformer, TransformerConfig
-from regard.training import Checkpoints, Training, TrainingConfig
+from regard.data import Loader, PairCollator, TokenStore, build_store, fixed_order
+from regard.models import Model, ModelSpec, TransformerConfig
+from regard.training import Checkpoints, Measure, Training, TrainingConfig, Validation
+from regard.training.gradients.two_processes import TwoProcesses
+from regard.training.validation import score_terms
 
 N_SYMBOLS = 20
 Maker = Callable[..., Training]
@@ -51,20 +52,33 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
             {"steps": 20, "max_tokens": 100, "save_every": 5, "validate_every": 5, "rate": 0.01, "warmup": 4} | values
         )
         resample = _resample if sampling else None
-        loader = LoaderSettings(
-            max_tokens=config.max_tokens, seed=config.seed, pad_id=0, bos_id=2, eos_id=3, accumulate=config.accumulate,
-            resample_source=resample, resample_target=resample,
+        ids = {"pad_id": 0, "bos_id": 2, "eos_id": 3}
+        collate = PairCollator(store=train, **ids, resample_source=resample, resample_target=resample)
+        loader = Loader(
+            examples=train, collate=collate, max_tokens=config.max_tokens, seed=config.seed,
+            accumulate=config.accumulate,
         )  # fmt: skip
+        device = torch.device("cpu")
+
+        def validate(model: Model) -> Validation:
+            batches = fixed_order(validation, PairCollator(store=validation, **ids), config.max_tokens)
+            tokens = score_terms(model, batches, device)["tokens"]
+            return Validation({"loss": tokens.loss, "accuracy": tokens.accuracy})
+
         torch.manual_seed(config.seed)
         shape = {"n_encoder_layers": 1, "n_decoder_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2}
-        model = Transformer(TransformerConfig.model_validate(shape | {"dropout": dropout}), N_SYMBOLS, N_SYMBOLS)
+        sizes = {"n_src_symbols": N_SYMBOLS, "n_tgt_symbols": N_SYMBOLS, "pad_id": 0}
+        spec = ModelSpec("translation", "transformer", TransformerConfig(**shape, dropout=dropout), sizes)
+        model = spec.build()
         n_best = config.average if config.average_of == "best" else 1
         checkpoints = Checkpoints(tmp_path / name, keep_last=max(2, config.average), keep_best=n_best)
-        device = torch.device("cpu")
-        training = Training.build(config, model, train, loader, validation, device, checkpoints, {"recipe": "this one"})
+        best_by = Measure(config.best_by, config.best_by, 3, higher_is_better=config.best_by != "loss")
+        training = Training.build(
+            config, spec, model, loader, validate, best_by, device, checkpoints, {"recipe": "this one"}
+        )
         if not two_processes:
             return training
-        to_close.append(replace(training, gradients=TwoProcesses(config, model, n_threads_each=1)))
+        to_close.append(replace(training, gradients=TwoProcesses(config, spec, model, n_threads_each=1)))
         return to_close[-1]
 
     n_threads = torch.get_num_threads()

@@ -335,7 +335,7 @@ def test_full_disk_inside_safetensors_raises_run_error(
     def full(tensors: object, path: object) -> None:
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("regard.models.base.save_file", full)
+    monkeypatch.setattr("regard.models.weights.save_file", full)
     with pytest.raises(RunError, match="no space left on device; hint: free some disk space"):
         save(checkpoints, 10)
     assert names(checkpoints) == []

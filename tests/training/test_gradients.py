@@ -1,5 +1,6 @@
 """Gradients in two processes equal those in one, are reproducible, and errors of the worker are reported."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,25 +14,24 @@ from typing import Any
 
 import pytest
 import torch
-from regard.training.gradients.gradients import (
-    MIN_PARAMETERS_FOR_TWO,
-    Gradients,
-    LossSums,
-    SingleProcess,
-    TwoProcesses,
-    _every_second,
-    make_gradients,
-)
 from torch import Tensor
 
-from regard.data import Batch, Cursor, updates
+from regard.data import Batch, Cursor, Place
 from regard.errors import RunError
-from regard.models import Transformer, TransformerConfig
+from regard.models import Model, ModelSpec, Transformer, TransformerConfig
 from regard.training import Training, TrainingConfig
-from regard.training.gradients import two_processes
-from regard.training.gradients.two_processes import WorkerProcess
+from regard.training.gradients import (
+    MIN_PARAMETERS_FOR_TWO,
+    BatchLoss,
+    Gradients,
+    make_gradients,
+    one_process,
+    two_processes,
+)
+from regard.training.gradients.messages import decode_batch, encode_request
+from regard.training.gradients.one_process import OneProcess
+from regard.training.gradients.two_processes import TwoProcesses, WorkerProcess
 from regard.training.gradients.worker import compute
-from regard.training.objectives import BatchLoss, make_objective
 
 Maker = Callable[..., Training]
 CPU = torch.device("cpu")
@@ -39,23 +39,36 @@ needs_two_processes = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason
 
 
 def first_batch(training: Training) -> Batch:
-    return next(updates(training.store, training.loader, Cursor()))[0][0]
+    return next(training.loader.updates(Cursor()))[0][0]
+
+
+def spec_of(model: Transformer) -> ModelSpec:
+    n_src, n_tgt = len(model.source.embedding.weight), len(model.output_weight)
+    sizes = {"n_src_symbols": n_src, "n_tgt_symbols": n_tgt, "pad_id": model.pad_id}
+    return ModelSpec("translation", "transformer", model.config, sizes)
+
+
+def in_two(config: TrainingConfig, model: Any, n_threads_each: int = 1) -> TwoProcesses:
+    return TwoProcesses(config, spec_of(model), model, n_threads_each)
+
+
+def make_batch(ids: Tensor, n_targets: int) -> Batch:
+    return Batch((ids, ids), (ids.masked_fill(ids == 0, -100),), (n_targets,), Place(), torch.arange(len(ids)).numpy())
 
 
 def first_row(batch: Batch) -> Batch:
-    return Batch(
-        batch.src[:1], batch.tgt_in[:1], batch.tgt_out[:1], int((batch.tgt_out[:1] != 0).sum()), batch.indices[:1]
-    )
+    return batch.rows(slice(0, 1))
 
 
-def gradients_of(
-    gradients: Gradients, model: Transformer, batch: Batch, times: int = 1
-) -> tuple[float, float, list[Tensor]]:
+def gradients_of(gradients: Gradients, model: Model, batch: Batch, times: int = 1) -> tuple[float, float, list[Tensor]]:
     model.zero_grad(set_to_none=True)
-    torch.manual_seed(5)
     for _ in range(times):
-        sums = gradients(batch, batch.n_tokens)
-    return *sums, [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        loss = gradients(batch, batch.n_targets)
+    return (
+        loss.loss,
+        loss.nll["tokens"],
+        [parameter.grad for parameter in model.parameters() if parameter.grad is not None],
+    )
 
 
 @needs_two_processes
@@ -63,8 +76,8 @@ def gradients_of(
 def test_two_processes_compute_the_gradient_of_the_whole_batch(make_training: Maker, r_drop: float) -> None:
     training = make_training("a", r_drop=r_drop)
     whole, model = first_batch(training), training.model
-    single = SingleProcess(training.config, model, make_objective(training.config), CPU)
-    with closing(TwoProcesses(training.config, model, 1)) as halves:
+    single = OneProcess(training.config, model, CPU)
+    with closing(in_two(training.config, model)) as halves:
         for batch in (whole, first_row(whole)):
             for times in (1, 2):  # 2: an update with two batches
                 loss, nll, gradients = gradients_of(single, model, batch, times)
@@ -82,9 +95,9 @@ def test_worker_builds_the_same_model_for_every_configuration(shape: dict[str, s
     n_src, n_tgt = (30, 20) if shape.get("tie") else (20, 20)
     model = Transformer(TransformerConfig.model_validate(sizes | shape), n_src, n_tgt).train()
     ids = torch.tensor([[4, 5, 6, 3], [7, 8, 3, 0], [9, 3, 0, 0]])
-    batch, config = Batch(ids, ids, ids, 9, torch.arange(3).numpy()), TrainingConfig()
-    whole = gradients_of(SingleProcess(config, model, make_objective(config), CPU), model, batch)
-    with closing(TwoProcesses(config, model, 1)) as gradients:
+    batch, config = make_batch(ids, 9), TrainingConfig()
+    whole = gradients_of(OneProcess(config, model, CPU), model, batch)
+    with closing(in_two(config, model)) as gradients:
         halves = gradients_of(gradients, model, batch)
     assert halves[:2] == pytest.approx(whole[:2], rel=1e-5)
     for expected, actual in zip(whole[2], halves[2], strict=True):
@@ -95,18 +108,16 @@ def test_worker_builds_the_same_model_for_every_configuration(shape: dict[str, s
 def test_both_processes_compute_in_bfloat16(make_training: Maker) -> None:
     training = make_training("a", precision="bfloat16")
     batch, model = first_batch(training), training.model
-    exact, rounded = (
-        SingleProcess(config, model, make_objective(config), CPU) for config in (TrainingConfig(), training.config)
-    )
+    exact, rounded = (OneProcess(config, model, CPU) for config in (TrainingConfig(), training.config))
 
     def gradient(method: Gradients, part: Batch) -> Tensor:
         model.zero_grad(set_to_none=True)
-        method(part, batch.n_tokens)
+        method(part, batch.n_targets)
         return torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
 
-    with closing(TwoProcesses(training.config, model, 1)) as halves:
+    with closing(in_two(training.config, model)) as halves:
         whole, two = gradient(exact, batch), gradient(halves, batch)
-    first_half, second_half = (_every_second(batch, first, model.pad_id) for first in range(2))
+    first_half, second_half = (batch.rows(slice(first, None, 2)) for first in range(2))
     both_rounded, one_rounded = (
         gradient(rounded, first_half) + gradient(method, second_half) for method in (rounded, exact)
     )
@@ -119,7 +130,7 @@ def test_both_processes_compute_in_bfloat16(make_training: Maker) -> None:
 def test_gradients_with_dropout_are_reproducible(make_training: Maker) -> None:
     training = make_training("a", dropout=0.3)
     batch, model = first_batch(training), training.model
-    with closing(TwoProcesses(training.config, model, 1)) as gradients:
+    with closing(in_two(training.config, model)) as gradients:
         first = gradients_of(gradients, model, batch)
         for _ in range(10):
             again = gradients_of(gradients, model, batch)
@@ -134,30 +145,30 @@ def test_processes_use_different_dropout_masks(monkeypatch: pytest.MonkeyPatch) 
     config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=16, d_ff=32, n_heads=2, dropout=0.5)
     model = Transformer(config, 20, 20).train()
     ids = torch.tensor([[4, 5, 6, 3]] * 2)
-    local: list[LossSums] = []
+    local: list[BatchLoss] = []
 
-    def recorded(self: SingleProcess, batch: Batch, n_tokens: int, of: Any = SingleProcess.__call__) -> LossSums:
-        local.append(of(self, batch, n_tokens))
+    def recorded(self: OneProcess, *arguments: Any, of: Any = OneProcess.compute) -> BatchLoss:
+        local.append(of(self, *arguments))
         return local[-1]
 
-    monkeypatch.setattr(SingleProcess, "__call__", recorded)
-    with closing(TwoProcesses(TrainingConfig(), model, 1)) as gradients:
-        both = gradients(Batch(ids, ids, ids, 8, torch.arange(2).numpy()), 8)
+    monkeypatch.setattr(OneProcess, "compute", recorded)
+    with closing(in_two(TrainingConfig(), model)) as gradients:
+        both = gradients(make_batch(ids, 8), (8,))
     assert len(local) == 1
-    assert abs(both.nll - 2 * local[0].nll) > 1e-3
+    assert abs(both.nll["tokens"] - 2 * local[0].nll["tokens"]) > 1e-3
 
 
 @needs_two_processes
 def test_worker_uses_the_current_weights(make_training: Maker) -> None:
     training = make_training("a")
     batch, model = first_batch(training), training.model
-    with closing(TwoProcesses(training.config, model, 1)) as gradients:
+    with closing(in_two(training.config, model)) as gradients:
         before = gradients_of(gradients, model, batch)[0]
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(0.5)
         after = gradients_of(gradients, model, batch)[0]
-    single = SingleProcess(training.config, model, make_objective(training.config), CPU)
+    single = OneProcess(training.config, model, CPU)
     assert after == pytest.approx(gradients_of(single, model, batch)[0], rel=1e-5)
     assert after != pytest.approx(before, rel=1e-3)
 
@@ -167,9 +178,9 @@ def test_worker_uses_the_current_weights(make_training: Maker) -> None:
     ("n_parameters", "n_threads", "kind"),
     [
         (MIN_PARAMETERS_FOR_TWO, 2, TwoProcesses),
-        (MIN_PARAMETERS_FOR_TWO, 1, SingleProcess),
-        (MIN_PARAMETERS_FOR_TWO, 3, SingleProcess),
-        (MIN_PARAMETERS_FOR_TWO - 1, 2, SingleProcess),
+        (MIN_PARAMETERS_FOR_TWO, 1, OneProcess),
+        (MIN_PARAMETERS_FOR_TWO, 3, OneProcess),
+        (MIN_PARAMETERS_FOR_TWO - 1, 2, OneProcess),
     ],
 )
 def test_two_processes_are_used_for_large_models_and_an_even_number_of_threads(
@@ -180,10 +191,10 @@ def test_two_processes_are_used_for_large_models_and_an_even_number_of_threads(
     monkeypatch.setattr(Transformer, "n_parameters", n_parameters)
     config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=4, d_ff=4, n_heads=2)
     model = Transformer(config, 20, 20)
-    with closing(make_gradients(TrainingConfig(), model, CPU)) as gradients:
+    with closing(make_gradients(TrainingConfig(), spec_of(model), model, CPU)) as gradients:
         assert type(gradients) is kind
-    with closing(make_gradients(TrainingConfig(), model, torch.device("meta"))) as gradients:
-        assert type(gradients) is SingleProcess
+    with closing(make_gradients(TrainingConfig(), spec_of(model), model, torch.device("meta"))) as gradients:
+        assert type(gradients) is OneProcess
 
 
 def large_model(monkeypatch: pytest.MonkeyPatch) -> Transformer:
@@ -210,8 +221,8 @@ def test_single_process_is_used_where_two_are_not_supported(monkeypatch: pytest.
             raise BlockingIOError("too many processes")
 
         monkeypatch.setattr(subprocess, "Popen", refuse)
-    with closing(make_gradients(TrainingConfig(), model, CPU)) as gradients:
-        assert type(gradients) is SingleProcess
+    with closing(make_gradients(TrainingConfig(), spec_of(model), model, CPU)) as gradients:
+        assert type(gradients) is OneProcess
 
 
 @needs_two_processes
@@ -222,13 +233,13 @@ def test_thread_count_is_set_during_the_computation_and_restored(
     n_threads = torch.get_num_threads()
     seen: list[int] = []
 
-    def recorded(self: SingleProcess, batch: Batch, n_tokens: int, of: Any = SingleProcess.__call__) -> LossSums:
+    def recorded(self: OneProcess, *arguments: Any, of: Any = OneProcess.compute) -> BatchLoss:
         seen.append(torch.get_num_threads())
-        return of(self, batch, n_tokens)
+        return of(self, *arguments)
 
-    monkeypatch.setattr(SingleProcess, "__call__", recorded)
-    with closing(TwoProcesses(training.config, training.model, n_threads_each=n_threads + 1)) as gradients:
-        gradients(first_batch(training), 10)
+    monkeypatch.setattr(OneProcess, "compute", recorded)
+    with closing(in_two(training.config, training.model, n_threads + 1)) as gradients:
+        gradients(first_batch(training), (10,))
     assert seen == [n_threads + 1]
     assert torch.get_num_threads() == n_threads
 
@@ -237,14 +248,14 @@ def test_thread_count_is_set_during_the_computation_and_restored(
 def test_killed_worker_raises_run_error(make_training: Maker) -> None:
     training = make_training("a")
     batch = first_batch(training)
-    with closing(TwoProcesses(training.config, training.model, 1)) as gradients:
-        gradients(batch, batch.n_tokens)
+    with closing(in_two(training.config, training.model)) as gradients:
+        gradients(batch, batch.n_targets)
         os.kill(gradients._worker.pid, signal.SIGKILL)
         with pytest.raises(
             RunError, match=r"worker process, .*, has ended \(signal 9\); hint: .*resumes from the last"
         ):
             for _ in range(2):  # the first request may still be sent
-                gradients(batch, batch.n_tokens)
+                gradients(batch, batch.n_targets)
 
 
 @needs_two_processes
@@ -261,18 +272,19 @@ def test_worker_ignores_signals_to_the_process_group(monkeypatch: pytest.MonkeyP
         started.append(self.pid)
 
     monkeypatch.setattr(WorkerProcess, "_start", interrupted)
-    with closing(TwoProcesses(training.config, training.model, 1)) as gradients:
+    with closing(in_two(training.config, training.model)) as gradients:
         os.kill(started[0], signal.SIGINT)
-        assert gradients(batch, batch.n_tokens).loss > 0
+        assert gradients(batch, batch.n_targets).loss > 0
 
 
 PARENT = """
 import os, sys, torch
-from regard.models import Transformer, TransformerConfig
+from regard.models import ModelSpec, TransformerConfig
 from regard.training import TrainingConfig
-from regard.training.gradients.gradients import TwoProcesses
+from regard.training.gradients.two_processes import TwoProcesses
 config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=16, d_ff=32, n_heads=2)
-gradients = TwoProcesses(TrainingConfig(), Transformer(config, 20, 20), 1)
+spec = ModelSpec("translation", "transformer", config, {"n_src_symbols": 20, "n_tgt_symbols": 20})
+gradients = TwoProcesses(TrainingConfig(), spec, spec.build(), 1)
 print(gradients._worker.pid, flush=True)
 sys.stdin.read()
 """
@@ -302,7 +314,7 @@ def test_worker_error_is_reported_on_one_line(monkeypatch: pytest.MonkeyPatch, m
     training = make_training("a")
     monkeypatch.setattr(TrainingConfig, "model_dump", lambda self, mode: {"steps": "many"})
     with pytest.raises(RunError, match=r"worker process, .*, failed: ValidationError") as error:
-        TwoProcesses(training.config, training.model, 1)
+        in_two(training.config, training.model)
     assert "\n" not in str(error.value)
 
 
@@ -312,39 +324,68 @@ def test_stale_result_is_not_used_after_an_error_in_the_local_half(
 ) -> None:
     training = make_training("a")
     batch = first_batch(training)
-    gradients = TwoProcesses(training.config, training.model, 1)
+    gradients = in_two(training.config, training.model)
 
-    def full(*_: Any) -> LossSums:
+    def full(*_: Any) -> BatchLoss:
         raise RunError("full")
 
     with monkeypatch.context() as patched, pytest.raises(RunError, match="full"):
-        patched.setattr(SingleProcess, "__call__", full)
-        gradients(batch, batch.n_tokens)
+        patched.setattr(OneProcess, "compute", full)
+        gradients(batch, batch.n_targets)
     with pytest.raises(RunError, match="has ended"):
-        gradients(batch, batch.n_tokens)
+        gradients(batch, batch.n_targets)
 
 
 def test_worker_returns_run_errors_as_messages(make_training: Maker) -> None:
     training = make_training("a")
 
-    def full(batch: Batch, n_tokens: int) -> LossSums:
+    def full(*_: Any) -> BatchLoss:
         raise RunError("there is no memory", hint="take less")
 
-    request = {"seed": 1, "n_tokens": 3, "shapes": [[1, 1]] * 3}
-    ids = torch.tensor([4, 2, 5]).numpy().tobytes()
-    assert compute(request, ids, training.model, full) == {"message": "there is no memory", "hint": "take less"}
+    request, data = encode_request(first_batch(training), (3,), 1)
+    reply = compute(json.loads(request), data, training.model, SimpleNamespace(compute=full))  # type: ignore[arg-type]
+    assert reply == {"message": "there is no memory", "hint": "take less"}
+
+
+def test_a_batch_of_any_tensors_reaches_the_worker_unchanged() -> None:
+    inputs = (
+        torch.tensor([[1, -2], [3, 2**40]]), torch.rand(2, 3, 1), torch.tensor([True, False]),
+        torch.tensor([[7], [255]], dtype=torch.uint8), torch.rand(2, 3).bfloat16(),
+        torch.empty(2, 0, dtype=torch.int32),
+    )  # fmt: skip
+    batch = Batch(inputs, (torch.tensor([5, -100]),), (1, 0), Place(3, 4, 5, 6, 7), torch.arange(2).numpy())
+    request, data = encode_request(batch, (9, 1), 12)
+    decoded = decode_batch(json.loads(request), data)
+    assert (len(decoded.inputs), len(decoded.targets), decoded.place) == (6, 1, batch.place)
+    for sent, received in zip((*inputs, *batch.targets), (*decoded.inputs, *decoded.targets), strict=True):
+        assert received.dtype == sent.dtype
+        assert torch.equal(received, sent)
+
+
+@needs_two_processes
+def test_two_processes_can_be_switched_on_and_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = large_model(monkeypatch)
+    off = make_gradients(TrainingConfig(two_processes="off"), spec_of(model), model, CPU)
+    assert type(off) is OneProcess
+    monkeypatch.setattr(Transformer, "n_parameters", 10)
+    with closing(make_gradients(TrainingConfig(two_processes="on"), spec_of(model), model, CPU)) as gradients:
+        assert type(gradients) is TwoProcesses
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    with pytest.raises(RunError, match=r"two_processes is 'on', but 2 threads .*; hint: resume on the machine"):
+        make_gradients(TrainingConfig(two_processes="on"), spec_of(model), model, CPU)
 
 
 @pytest.fixture
-def failing(make_training: Maker) -> Callable[[RuntimeError], None]:
+def failing(make_training: Maker, monkeypatch: pytest.MonkeyPatch) -> Callable[[RuntimeError], None]:
     """Computes a gradient with an objective that raises this error."""
 
     def take(error: RuntimeError) -> None:
-        def objective(*_: Any) -> BatchLoss:
+        def objective(*_: Any) -> None:
             raise error
 
         training = make_training("a")
-        SingleProcess(training.config, training.model, objective, CPU)(first_batch(training), 10)
+        monkeypatch.setattr(one_process, "term_sums", objective)
+        OneProcess(training.config, training.model, CPU)(first_batch(training), (10,))
 
     return take
 
@@ -369,4 +410,4 @@ def test_worker_uses_the_matmul_precision_of_the_training(
     training = make_training("a")
     monkeypatch.setattr(two_processes, "MATMUL", SimpleNamespace(fp32_precision="by hand"))
     with pytest.raises(RunError, match=r"failed: RuntimeError: .*by hand"):
-        TwoProcesses(training.config, training.model, 1)
+        in_two(training.config, training.model)

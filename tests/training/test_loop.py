@@ -1,21 +1,21 @@
 """The loop: interrupted runs are bit-identical to uninterrupted ones, and failed steps change nothing."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from regard.training.gradients.gradients import SingleProcess
 from torch import Tensor, nn
 
-from regard.data import Batch, Cursor, updates
+from regard.data import NO_TARGET, Batch, Cursor, Place
 from regard.errors import RunError, TrainingStopped
 from regard.models import named_weights
 from regard.training import Stop, Training, Validation, average, fit, noam
 from regard.training.loop import measure_seconds_per_step, train_step, validate_training
-from regard.training.objectives import BatchLoss, Objective, cross_entropy
+from regard.training.objectives import TermSums, term_sums
 
 Maker = Callable[..., Training]
 EVERYTHING: dict[str, Any] = {
@@ -71,12 +71,8 @@ def assert_bit_equal(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> 
     assert [name for name in actual if not torch.equal(actual[name], expected[name])] == []
 
 
-def with_objective(training: Training, objective: Objective) -> Training:
-    return replace(training, gradients=SingleProcess(training.config, training.model, objective, training.device))
-
-
 def first_update(training: Training) -> list[Batch]:
-    return next(updates(training.store, training.loader, Cursor()))[0]
+    return next(training.loader.updates(Cursor()))[0]
 
 
 @pytest.mark.parametrize(("optimizer", "two_processes"), [("adam", False), ("muon", False), ("adam", True)])
@@ -110,8 +106,9 @@ def test_weights_depend_on_the_seed_only(make_training: Maker) -> None:
 
 def test_dropout_differs_from_step_to_step(make_training: Maker) -> None:
     training = make_training("a", dropout=0.5)
-    update = first_update(training)
-    losses = [train_step(training, update, step)["loss"] for step in (1, 2, 1)]  # the learning rate is still 0
+    [batch] = first_update(training)
+    updates = [[replace(batch, place=replace(batch.place, step=step))] for step in (1, 2, 1)]
+    losses = [train_step(training, update, 1)["loss"] for update in updates]  # the learning rate is still 0
     assert losses[0] != losses[1]
     assert losses[0] == losses[2]
 
@@ -121,7 +118,7 @@ def test_accumulated_batches_equal_one_large_batch(make_training: Maker) -> None
     in_one, in_two = (with_plain_descent(make_training(name)) for name in ("one", "two"))
     [whole] = first_update(in_one)
     parts = [rows_of(whole, slice(0, 3)), rows_of(whole, slice(3, None))]
-    assert 2 * parts[0].n_tokens < parts[1].n_tokens
+    assert 2 * parts[0].n_targets[0] < parts[1].n_targets[0]
     losses = [train_step(training, update, 1)["loss"] for training, update in ((in_one, [whole]), (in_two, parts))]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     for name, tensor in named_weights(in_one.model).items():
@@ -153,14 +150,16 @@ def test_every_step_uses_the_reported_learning_rate(make_training: Maker, schedu
 
 
 @pytest.mark.parametrize("what", ["loss", "gradient"])
-def test_nan_loss_or_gradient_changes_nothing_and_names_the_pairs(make_training: Maker, what: str) -> None:
+def test_nan_loss_or_gradient_changes_nothing_and_names_the_examples(
+    make_training: Maker, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     healthy = make_training("a", steps=7, save_every=7, validate_every=7)
     run(healthy)
     failing = make_training("b")
-    failing = with_objective(failing, _failing(failing, at_call=8, what=what))
+    monkeypatch.setattr("regard.training.gradients.one_process.term_sums", _failing(at_call=8, what=what))
     with pytest.raises(RunError, match=r"step 8: the (loss is nan|gradient norm is (nan|inf))") as raised:
         fit(failing, Events(), Stop())
-    assert "in the token store" in str(raised.value)
+    assert re.search(r"for a batch of \d+ examples \(numbers \d", str(raised.value))
     assert failing.checkpoints.steps() == [5]
     failing.checkpoints.open(5)
     for name, tensor in named_weights(healthy.model).items():  # as it was after step 7
@@ -185,17 +184,17 @@ def test_nan_validation_loss_raises_run_error(make_training: Maker) -> None:
     assert training.checkpoints.steps() == []
 
 
-def _failing(training: Training, at_call: int, what: str) -> Callable[..., BatchLoss]:
-    usual, calls = cross_entropy(training.config.smoothing), iter(range(1, 1000))
+def _failing(at_call: int, what: str) -> Callable[..., list[TermSums]]:
+    calls = iter(range(1, 1000))
 
-    def objective(model: Any, batch: Batch) -> BatchLoss:
-        sums = usual(model, batch)
+    def objective(*arguments: Any) -> list[TermSums]:
+        [sums] = term_sums(*arguments)
         if next(calls) != at_call:
-            return sums
+            return [sums]
         if what == "gradient":  # the loss itself is still finite
             sums.loss.register_hook(lambda gradient: gradient * math.nan)
-            return sums
-        return sums._replace(loss=sums.loss * math.nan)
+            return [sums]
+        return [sums._replace(loss=sums.loss * math.nan)]
 
     return objective
 
@@ -221,7 +220,7 @@ def test_without_patience_training_never_stops_early(make_training: Maker) -> No
 
 
 def _validation(loss: float) -> Validation:
-    return Validation(loss=float(loss), accuracy=0.5)
+    return Validation({"loss": float(loss)})
 
 
 def test_the_best_checkpoints_are_kept_for_the_average(make_training: Maker) -> None:
@@ -238,10 +237,10 @@ def test_validation_uses_the_moving_average(make_training: Maker) -> None:
     training = make_training("a", ema=0.9, steps=6)
     run(training)
     live, averaged = (validate_training(training, use_ema=use_ema) for use_ema in (False, True))
-    assert live.loss != averaged.loss
+    assert live.metrics["loss"] != averaged.metrics["loss"]
     assert training.ema is not None
     training.model.load_state_dict(training.ema.weights(), strict=False)
-    assert validate_training(training, use_ema=False).loss == averaged.loss
+    assert validate_training(training, use_ema=False) == averaged
 
 
 def test_training_lowers_the_loss(make_training: Maker) -> None:
@@ -294,9 +293,48 @@ def all_weights(training: Training) -> Tensor:
 
 
 def rows_of(batch: Batch, rows: slice) -> Batch:
-    tgt_out = batch.tgt_out[rows]
-    n_tokens = int((tgt_out != 0).sum())
-    return Batch(batch.src[rows], batch.tgt_in[rows], tgt_out, n_tokens, batch.indices[rows])
+    part = batch.rows(rows)
+    return replace(part, n_targets=(int((part.targets[0] != NO_TARGET).sum()),))
+
+
+def test_the_best_measure_may_be_one_where_higher_is_better(make_training: Maker) -> None:
+    training = make_training("a", steps=15, best_by="accuracy")
+    accuracies = iter([0.1, 0.9, 0.5])
+    validate = lambda model: Validation({"loss": 1.0, "accuracy": next(accuracies)})  # noqa: E731
+    events = Events()
+    progress = fit(replace(training, validate=validate), events, Stop())
+    assert [event["best"] for event in events.of("validation")] == [True, True, False]
+    assert progress.best_score == -0.9
+
+
+def test_a_penalty_on_the_weights_is_added_once_per_update(
+    make_training: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses, gradients = [], []
+    for weight in (0.0, 1.0):
+        training = make_training(f"penalty-{weight}", accumulate=2)
+        penalty = lambda place, model=training.model, weight=weight: weight * model.output_weight.sum()  # noqa: E731
+        monkeypatch.setattr(training.model, "penalty", penalty)
+        training.optimizer.register_step_pre_hook(
+            lambda *_, model=training.model: gradients.append(model.output_weight.grad.clone())
+        )
+        losses.append(train_step(training, first_update(training), 1)["loss"])
+    torch.testing.assert_close(gradients[1] - gradients[0], torch.ones_like(gradients[0]))
+    assert losses[1] - losses[0] == pytest.approx(float(training.model.output_weight.detach().sum()), rel=1e-3)
+
+
+def test_two_ranks_see_the_dropout_of_one_rank_with_two_batches(make_training: Maker) -> None:
+    """What is random is a function of a batch's place in the update, not of the rank that computes it."""
+    training = make_training("a", dropout=0.5, accumulate=2)
+    ranks = [replace(training.loader, accumulate=1, world_size=2, rank=rank) for rank in range(2)]
+    update = first_update(training)
+    divided = [next(rank.updates(Cursor()))[0][0] for rank in ranks]
+    for batch, same in zip(update, divided, strict=True):
+        assert batch.place == same.place
+        assert training.gradients(batch, (7,)) == training.gradients(same, (7,))
+    other = replace(update[0], place=replace(update[0].place, part=1))
+    assert training.gradients(update[0], (7,)) != training.gradients(other, (7,))
+    assert Place(seed=1, step=1, part=0).key("dropout") == update[0].place.key("dropout")
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data import Cursor, updates
+from regard.data import Cursor
 from regard.models import Transformer, TransformerConfig
 from regard.training import Training, TrainingConfig
 from regard.training.loop import train_step
@@ -116,7 +116,7 @@ def test_bfloat16_gives_nearly_the_same_update_and_keeps_float32_state() -> None
 
 def test_muon_lowers_the_loss(make_training: Maker) -> None:
     training = make_training("a", optimizer="muon", dropout=0.0)
-    update, _ = next(updates(training.store, training.loader, Cursor()))
+    update, _ = next(training.loader.updates(Cursor()))
     losses = []
     for step in range(1, 31):
         for group in training.optimizer.param_groups:

@@ -21,7 +21,7 @@ def make_gradients(config: TrainingConfig, spec: ModelSpec, model: Model, device
     obstacle = obstacle_to_two_processes(model, device)
     if obstacle is None:
         try:
-            return TwoProcesses(config, spec, model)
+            return TwoProcesses(config, spec, model, torch.get_num_threads() // 2)
         except OSError as error:
             obstacle = f"the worker process cannot be started: {error.strerror}"
     if config.two_processes == "on":

@@ -52,10 +52,10 @@ class TwoProcesses:
 
     n_processes = 2
 
-    def __init__(self, config: TrainingConfig, spec: ModelSpec, model: Model) -> None:
-        self._n_threads_each = torch.get_num_threads() // 2
+    def __init__(self, config: TrainingConfig, spec: ModelSpec, model: Model, n_threads_each: int) -> None:
+        self._n_threads_each = n_threads_each
         self._local = OneProcess(config, model, torch.device("cpu"))
-        self._worker = WorkerProcess(config, spec, model, self._n_threads_each)
+        self._worker = WorkerProcess(config, spec, model, n_threads_each)
 
     def __call__(self, batch: Batch, n_targets: tuple[int, ...]) -> BatchLoss:
         if len(batch.indices) < 2:
