@@ -180,3 +180,83 @@ def test_bfloat16_keeps_the_gradient_of_a_confident_prediction_within_1_percent(
     for rounded, expected in zip(torch.autograd.grad(scores.loss, (hidden, weight)), exact, strict=True):
         assert rounded.dtype == torch.float32
         assert 0 < float((rounded - expected).norm() / expected.norm()) < 0.01
+
+
+def with_bias(n: int = 50, v: int = 13, passes: int = 1) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """hidden (P, N, D), weight (V, D), bias (V,), targets (N,)."""
+    _, weight, targets = tensors(n, v=v)
+    g = torch.Generator().manual_seed(9)
+    hidden, bias = (torch.randn(size, generator=g, dtype=torch.float64) for size in ((passes, n, 6), (v,)))
+    return hidden.requires_grad_(), weight, bias.requires_grad_(), targets
+
+
+def fused(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, agreement: float
+) -> cross_entropy.CrossEntropySums:
+    if len(hidden) == 1:
+        return linear_cross_entropy(hidden[0], weight, targets, smoothing, bias=bias)
+    return linear_r_drop(hidden, weight, targets, smoothing, agreement, bias=bias)
+
+
+def with_a_constant_input(hidden: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """The same logits without a bias: `weight` gets it as one more column, and `hidden` a 1."""
+    return torch.cat([hidden, hidden.new_ones(*hidden.shape[:-1], 1)], -1), torch.cat([weight, bias[:, None]], -1)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+@pytest.mark.parametrize(("passes", "agreement"), [(1, 0.0), (2, 0.0), (2, 0.7), (2, 5.0)])
+def test_bias_equals_its_definition_in_value_and_gradient(
+    passes: int, agreement: float, smoothing: float, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
+    hidden, weight, bias, targets = with_bias(passes=passes)
+    wide_hidden, wide_weight = with_a_constant_input(hidden, weight, bias)
+    if passes == 1:
+        expected = smoothed_cross_entropy(hidden[0] @ weight.t() + bias, targets, smoothing)
+    else:
+        expected = plain_r_drop(wide_hidden[0], wide_hidden[1], wide_weight, targets, smoothing, agreement)
+    scores = fused(hidden, weight, bias, targets, smoothing, agreement)
+    without_smoothing = [smoothed_cross_entropy(each @ weight.t() + bias, targets, 0.0) for each in hidden]
+    correct = ((hidden @ weight.t() + bias).argmax(-1) == targets).sum() / passes
+    torch.testing.assert_close(scores.loss, expected, rtol=1e-12, atol=1e-10)
+    torch.testing.assert_close(scores.nll, torch.stack(without_smoothing).mean(), rtol=1e-12, atol=1e-10)
+    assert float(scores.n_correct) == float(correct)
+    inputs = (hidden, weight, bias)
+    actual, plain = torch.autograd.grad(0.3 * scores.loss, inputs), torch.autograd.grad(0.3 * expected, inputs)
+    torch.testing.assert_close(actual, plain, rtol=0, atol=1e-10)
+
+
+def test_bias_alone_can_be_trained() -> None:
+    hidden, weight, bias, targets = with_bias()
+    loss = linear_cross_entropy(hidden[0].detach(), weight.detach(), targets, 0.1, bias=bias).loss
+    expected = smoothed_cross_entropy((hidden[0] @ weight.t()).detach() + bias, targets, 0.1)
+    torch.testing.assert_close(torch.autograd.grad(loss, bias), torch.autograd.grad(expected, bias))
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_autocast_changes_neither_the_loss_nor_the_gradient_of_the_bias(passes: int) -> None:
+    hidden, weight, bias, targets = with_bias(v=300, passes=passes)
+    inputs = [each.detach().float().requires_grad_() for each in (hidden, weight, bias)]
+    exact = fused(*inputs, targets, 0.1, 0.7).loss
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = fused(*inputs, targets, 0.1, 0.7).loss
+    assert torch.equal(rounded, exact)
+    expected, actual = torch.autograd.grad(exact, inputs), torch.autograd.grad(rounded, inputs)
+    assert torch.equal(actual[2], expected[2])
+    for i in (0, 1):
+        assert 0 < float((actual[i] - expected[i]).norm() / expected[i].norm()) < 0.01
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_no_targets_give_zero_sums_and_zero_gradients(passes: int, autocast: bool, biased: bool) -> None:
+    hidden, weight, bias, targets = with_bias(n=0, passes=passes)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        scores = fused(hidden, weight, bias if biased else None, targets, 0.1, 0.7)
+    assert [each.item() for each in scores] == [0, 0, 0]
+    scores.loss.backward()
+    for each in (hidden, weight, bias) if biased else (hidden, weight):
+        assert each.grad is not None and each.grad.shape == each.shape
+        assert not each.grad.any()

@@ -90,9 +90,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden, weight = hidden.detach(), weight.detach()
         weight_backward = weight.to(backward_dtype)
         mean_row = weight.mean(0)  # (D,)
-        bias = None if bias is None else bias.detach()
-        d_bias = None if bias is None else torch.zeros_like(bias)
         d_hidden, d_weight = (torch.empty_like(hidden), torch.zeros_like(weight)) if needs_grad else (None, None)
+        d_bias = torch.zeros_like(bias) if needs_grad and bias is not None else None
         sums = hidden.new_zeros(3, dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32)
         rows = max(16, CHUNK_BYTES // (n_symbols * hidden.element_size() * passes))
         logits_buffer = hidden.new_empty(min(rows, n_tokens) * passes, n_symbols)
