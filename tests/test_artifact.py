@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard.artifact import load_model, max_length, save_model
+from regard.artifact import describe, load_model, max_length, save_model
 from regard.errors import ArtifactError
-from regard.models import MODELS, Transformer, TransformerConfig, named_weights
+from regard.models import ARCHITECTURES, ModelSpec, Transformer, TransformerConfig, named_weights
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 CONFIG = TransformerConfig(n_encoder_layers=1, n_decoder_layers=2, d_model=16, d_ff=24, n_heads=2)
@@ -39,8 +39,9 @@ def save(path: Path, tokenizers: TokenizerPair, config: TransformerConfig = CONF
     """Save a model with random weights."""
     torch.manual_seed(1)
     model = Transformer(config, tokenizers.source.size, tokenizers.target.size).eval()
-    values = {"architecture": "transformer", "config": config, "weights": named_weights(model)}
-    save_model(path, **(values | {"tokenizers": tokenizers, "facts": {}, "card": "# A model\n"} | changes))
+    spec = ModelSpec("translation", "transformer", config, tokenizers.sizes)
+    values: dict[str, Any] = {"spec": spec, "weights": named_weights(model), "assets": tokenizers.files()}
+    save_model(path, **(values | {"facts": {}, "card": "# A model\n"} | changes))
     return model
 
 
@@ -82,7 +83,8 @@ def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
             assert torch.empty(0).device.type == "meta", "memory was allocated for a model that should be refused"
             super().__init__(*args, **kwargs)
 
-    monkeypatch.setitem(MODELS, "transformer", (WithoutMemory, TransformerConfig))
+    entry = ARCHITECTURES["transformer"]._replace(models={"translation": WithoutMemory})
+    monkeypatch.setitem(ARCHITECTURES, "transformer", entry)
 
 
 def test_a_loaded_model_equals_the_saved_one(saved: Path, tmp_path: Path, joint: TokenizerPair) -> None:
@@ -361,7 +363,7 @@ def test_a_tokenizer_of_a_million_empty_parts_is_refused_before_it_is_parsed(
 
 
 def test_a_header_that_is_too_large_is_refused_before_it_is_parsed(saved: Path) -> None:
-    write_header(saved / "model.safetensors", {str(number): {} for number in range(10_000)})
+    write_header(saved / "model.safetensors", {str(number): {} for number in range(100_000)})
     update_manifest(saved)
     assert_refused(saved, r"model\.safetensors is not a safetensors file; hint")
 
@@ -383,17 +385,50 @@ def test_loading_a_model_does_not_disturb_the_callers_rng(tmp_path: Path, joint:
 
 
 @pytest.mark.parametrize(
-    ("facts", "model", "length"),
+    ("facts", "limit", "length"),
     [
-        ({"max_length": 40}, {"positions": "sinusoidal", "max_positions": 16}, 40),
-        ({"max_length": 40}, {"positions": "learned", "max_positions": 16}, 15),
-        ({"max_length": 10}, {"positions": "learned", "max_positions": 16}, 10),
-        ({}, {}, 256),
-        ({"max_length": "many"}, {"positions": "learned", "max_positions": "many"}, 256),
-        ({}, {"positions": "learned", "max_positions": 1}, 1),
+        ({"max_length": 40}, None, 40),
+        ({"max_length": 40}, 16, 15),
+        ({"max_length": 10}, 16, 10),
+        ({}, None, 256),
+        ({"max_length": "many"}, None, 256),
+        ({}, 1, 1),
     ],
 )
-def test_max_length_is_that_of_training_limited_by_learned_positions(
-    facts: dict[str, Any], model: dict[str, Any], length: int
+def test_max_length_is_that_of_training_limited_by_the_model(
+    facts: dict[str, Any], limit: int | None, length: int
 ) -> None:
-    assert max_length(facts, model) == length
+    assert max_length(facts, limit) == length
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_learned_positions_limit_the_length_also_in_directories_of_0_1_0(
+    tmp_path: Path, joint: TokenizerPair, old: bool
+) -> None:
+    save(tmp_path / "model", joint, CONFIG.model_copy(update={"positions": "learned", "max_positions": 16}))
+    if old:
+        rewrite_config(
+            tmp_path / "model", lambda content: [content.pop(key) for key in ("task", "sizes", "max_length")]
+        )
+    described = describe(tmp_path / "model")
+    assert described.max_length == 16
+    assert described.sizes == joint.sizes
+    assert (described.task, load_model(tmp_path / "model").config.max_positions) == ("translation", 16)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sizes": {"n_src_symbols": 7}}, r"sizes\.n_src_symbols is 7, but the vocabulary has"),
+        ({"sizes": {"n_src_symbols": -1}}, "sizes: must be numbers"),
+        ({"sizes": {"n_src_symbols": 10**30}}, "sizes: must be numbers"),
+        ({"sizes": ["a"]}, "sizes: must be numbers"),
+        ({"sizes": {"n_layers": 3}}, "unexpected keyword argument 'n_layers'"),
+        ({"task": "answering"}, "transformer has no model for the task 'answering'"),
+    ],
+)
+def test_sizes_and_tasks_that_do_not_fit_are_refused(
+    saved: Path, no_memory: None, change: dict[str, Any], message: str
+) -> None:
+    rewrite_config(saved, lambda content: content.update(change))
+    assert_refused(saved, message)

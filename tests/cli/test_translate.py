@@ -15,7 +15,7 @@ import zstandard
 
 from regard.artifact import LoadedModel, save_model
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert
-from regard.models import Transformer, TransformerConfig, named_weights
+from regard.models import ModelSpec, Transformer, TransformerConfig, named_weights
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 UNUSUAL_SEPARATORS = "one\u2028two\x0b\x0c\x1c\x1d\x1e\x1f\x85three\u2029\rfour"
@@ -32,10 +32,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("cli") / "model"
     save_model(
         directory,
-        architecture="transformer",
-        config=config,
+        spec=ModelSpec("translation", "transformer", config, tokenizers.sizes),
         weights=named_weights(network),
-        tokenizers=tokenizers,
+        assets=tokenizers.files(),
         facts=loaded.facts,
         card="",
         write_more=lambda aside: convert(loaded, aside / SUBDIRECTORY, "float32"),

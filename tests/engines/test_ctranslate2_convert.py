@@ -146,7 +146,7 @@ def test_an_alignment_head_that_the_model_does_not_have_raises_artifact_error(
 
 def test_additive_attention_raises_artifact_error(make: Make, tmp_path: Path) -> None:
     loaded = make(attention="additive")
-    assert "additive" in (unsupported_reason(loaded.config) or "")
+    assert "additive" in (unsupported_reason(loaded.model) or "")
     assert unsupported_reason(BASE) is None
     with pytest.raises(ArtifactError, match="additive"):
         convert(loaded, tmp_path / "converted", "float32")

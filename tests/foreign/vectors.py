@@ -1,7 +1,7 @@
 """A task that regard does not have: float vectors → class, and for some vectors also a second class, "side".
 
-Two inputs of different dtype (the vector, and a mask of the values that are known), two losses with different counts: in
-some batches one half, and in some updates the whole, has no targets for the second loss. Importing this module
+Two inputs of different dtype (the vector, and a mask of the values that are known), two losses with different counts:
+in some batches one half, and in some updates the whole, has no targets for the second loss. Importing this module
 registers the task and its one architecture.
 
 The files have one JSON object per line: {"x": [0.5, null, …], "class": 2, "side": 1 or null}.
@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, Field
-from torch import Tensor, nn
+from regard.lens.inspect import inspect
+from torch import nn
 
 from regard.artifact import Description, LoadedModel, load_described
 from regard.data import NO_TARGET, Batch, Place
 from regard.errors import DataError, RunError, UserError
-from regard.lens.inspect import inspect
 from regard.models import ARCHITECTURES, Architecture, Model, ModelConfig, Term
 from regard.nn import Dropout, Trace
 from regard.tasks import TASKS, Data, Evaluation, Examined, OnProgress, Task
@@ -225,7 +225,7 @@ def _fingerprint(data: Any) -> str:
 
 
 def write_vectors(path: Path, n: int, seed: int, n_features: int = 6, n_classes: int = 3) -> Path:
-    """Vectors around one centre per class; a third of the lines, in blocks, have a side: the sign of the first value."""
+    """Vectors around one centre per class; a third of the lines, in blocks, have a side."""
     rng = np.random.default_rng(seed)
     centres = 2 * np.eye(n_classes, n_features)
     with path.open("w") as file:

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from regard.artifact import LoadedModel
-from regard.data.batch import collate
 from regard.decoding import DecodingOptions
 from regard.errors import UserError
 from regard.lens import Head, HeadsTable, Interventions, Lens

@@ -5,12 +5,22 @@ from typing import Any
 
 import pytest
 
-from regard.models import PRESETS
+from regard.models import ARCHITECTURES, PRESETS, Situation
 from regard.run import Recipe, merge
-from regard.run.defaults import default_intervals, default_length, default_model, default_training, drop_step_counts
+from regard.run.defaults import default_intervals, default_length, drop_step_counts
 
 SIZES = [2, 50, 3_000, 29_000, 99_999, 100_000, 900_000, 5_000_000, 40_000_000]
 ORDER = list(PRESETS)
+DEFAULTS = ARCHITECTURES["transformer"].defaults
+
+
+def default_model(n_pairs: int, n_steps: float | None) -> dict[str, Any]:
+    return {"model": DEFAULTS.model(PRESETS, Situation(n_pairs, 0, n_steps, fine_tunes=False))}
+
+
+def default_training(n_tokens: int, d_model: int, fine_tunes: bool = False) -> dict[str, Any]:
+    config = PRESETS["base"].model_copy(update={"d_model": d_model})
+    return {"training": DEFAULTS.training(config, Situation(0, n_tokens, None, fine_tunes))}
 
 
 def test_model_size_grows_with_the_corpus() -> None:
@@ -28,13 +38,13 @@ def test_model_size_grows_with_the_budget() -> None:
 
 
 def test_batch_size_grows_with_the_corpus_within_bounds() -> None:
-    values = [default_training(30 * size, 128, None)["training"]["max_tokens"] for size in SIZES]
+    values = [default_training(30 * size, 128)["training"]["max_tokens"] for size in SIZES]
     assert values == sorted(values)
     assert (values[0], values[-1]) == (256, 2048)
 
 
 def test_wider_model_has_a_lower_learning_rate() -> None:
-    rates = [default_training(10**6, width, None)["training"]["rate"] for width in (128, 256, 512, 1024)]
+    rates = [default_training(10**6, width)["training"]["rate"] for width in (128, 256, 512, 1024)]
     assert rates == sorted(rates, reverse=True)
     assert rates[0] == pytest.approx(0.005)
 
@@ -46,10 +56,13 @@ def test_time_left_decides_the_number_of_steps() -> None:
     assert (steps[0], steps[-1]) == (20, 10**10)
 
 
+def test_fine_tuning_has_a_tenth_of_the_learning_rate() -> None:
+    new, tuned = (default_training(10**6, 128, fine_tunes)["training"]["rate"] for fine_tunes in (False, True))
+    assert tuned == pytest.approx(new / 10)
+
+
 def test_dropout_grows_with_the_number_of_epochs() -> None:
-    values = [
-        default_length(10_000, 100, 0.1, left)["model"]["dropout"] for left in (20.0, 40.0, 80.0, 160.0, 800.0, 1e4)
-    ]
+    values = [DEFAULTS.regularisation(epochs)["dropout"] for epochs in (2, 4, 8, 16, 80, 1000)]
     assert values == [0.0, 0.04, 0.1, 0.16, 0.3, 0.3]
 
 
@@ -95,7 +108,8 @@ def test_given_steps_decide_warmup_and_intervals() -> None:
 def test_defaults_make_a_valid_recipe(size: int, budget: float | None) -> None:
     raw: dict[str, Any] = {"data": {"train": [{"tsv": "x"}]}}
     shape = default_model(size, None if budget is None else budget / 0.2)
-    batch = default_training(20 * size, PRESETS[shape["model"]["preset"]].d_model, budget)
+    batch = default_training(20 * size, PRESETS[shape["model"]["preset"]].d_model)
+    batch["training"]["budget_seconds"] = budget
     training = Recipe.build(merge(raw, shape, batch, default_length(size, size // 50 + 1, 0.2, budget))).training
     assert training.warmup < training.steps
     assert training.save_every < training.steps

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from regard.run import Callbacks, Raw, defaults
+from regard.models import defaults
+from regard.run import Callbacks, Raw
 from regard.run import plan as module
 from regard.run.build import PreparedRun
 from regard.run.plan import plan_run
@@ -19,16 +20,16 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The presets whose speed is measured, in order; nothing is trained."""
     presets: list[str] = []
 
-    def seconds(out: Path, device: Any, callbacks: Callbacks, prepared: PreparedRun) -> float:
+    def seconds(out: Path, device: Any, callbacks: Callbacks, prepared: PreparedRun) -> Any:
         recipe = prepared.recipe
         size = "tiny" if recipe.model.d_model == 128 else "small"
         presets.append(size if recipe.training.precision == "float32" else f"{size}, bfloat16")
-        return SECONDS[presets[-1]]
+        return module._Speed(SECONDS[presets[-1]], n_processes=1)
 
     monkeypatch.setattr(module, "_measure_speed", seconds)
     monkeypatch.setattr(module, "perf_counter", lambda: 0.0)  # preparation takes no time
     monkeypatch.setattr(defaults, "SMALL_CORPUS", 100)
-    monkeypatch.setattr(defaults, "MIN_TINY_STEPS_FOR_SMALL", 1000)
+    monkeypatch.setattr(defaults, "MIN_STEPS_FOR_SECOND_PRESET", 1000)
     monkeypatch.setattr(module, "has_fast_bfloat16", lambda _: False)
     return presets
 

@@ -9,7 +9,7 @@ import torch
 
 from regard.artifact import LoadedModel, save_model
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert
-from regard.models import Transformer, TransformerConfig, named_weights
+from regard.models import ModelSpec, Transformer, TransformerConfig, named_weights
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 from regard.translator import Translator
 
@@ -37,10 +37,9 @@ def write_model(
     loaded = LoadedModel("transformer", config, model, tokenizers, facts)
     save_model(
         directory,
-        architecture="transformer",
-        config=config,
+        spec=ModelSpec("translation", "transformer", config, tokenizers.sizes),
         weights=named_weights(model),
-        tokenizers=tokenizers,
+        assets=tokenizers.files(),
         facts=facts,
         card="nonsense",
         write_more=lambda aside: convert(loaded, aside / SUBDIRECTORY, "float32"),

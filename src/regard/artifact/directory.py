@@ -34,6 +34,7 @@ class Description:
     architecture: str
     model: dict[str, Any]  # the configuration of the architecture, not yet validated
     sizes: dict[str, int]  # sizes of the model that come from its data
+    max_length: int | None  # of a sequence, with its begin or end token; None if the model has no limit
     facts: dict[str, Any]  # for example languages, scores, how it was trained, the alignment head
     files: frozenset[str]
     digest: str  # changes with any byte of the directory
@@ -91,11 +92,20 @@ def describe(path: str | Path) -> Description:
         architecture=architecture,
         model=model,
         sizes=_sizes(directory, content.get("sizes", {})),
+        max_length=_max_length(content),
         facts=facts if isinstance(facts, dict) else {},
         files=frozenset(records),
         digest=hashlib.sha256(sums.encode()).hexdigest(),
     )
     return _check_vocabulary(described)
+
+
+def _max_length(content: dict[str, Any]) -> int | None:
+    """0.1.0 did not store it: there, learned positions were the only limit."""
+    limit = content.get("max_length")
+    if "task" not in content and content["model"].get("positions") == "learned":
+        limit = content["model"].get("max_positions")
+    return limit if isinstance(limit, int) else None
 
 
 def _sizes(directory: Path, sizes: Any) -> dict[str, int]:
@@ -119,11 +129,14 @@ def _check_vocabulary(described: Description) -> Description:
     return described
 
 
-def max_length(facts: Mapping[str, Any]) -> int:
-    """The maximum length of a text in sub-words without bos and eos, as in training; a longer text has to be split."""
+def max_length(facts: Mapping[str, Any], limit: int | None) -> int:
+    """The maximum length of a text, in sub-words without bos and eos; a longer text has to be split.
+
+    It is the maximum length in training. `limit` is that of the model, with bos or eos.
+    """
     trained = facts.get("max_length")
     length = trained if isinstance(trained, int) and trained > 0 else DEFAULT_MAX_LENGTH
-    return min(length, _MAX_LENGTH)
+    return max(1, min(length, _MAX_LENGTH, _MAX_LENGTH if limit is None else limit - 1))
 
 
 def search_options(facts: Mapping[str, Any]) -> DecodingOptions:

@@ -29,7 +29,7 @@ from regard.models import (
 )
 from regard.text import TokenizerPair
 
-_MAX_HEADER_BYTES = 8_000_000  # regard writes about 2,000 per layer
+_MAX_HEADER_BYTES = 1_000_000  # regard writes about 100 per tensor
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 
 
@@ -67,6 +67,7 @@ def save_model(
         "architecture": spec.architecture,
         "model": spec.config.model_dump(),
         "sizes": dict(spec.sizes),
+        "max_length": spec.config.max_length,
         "facts": facts,
     }
 

@@ -193,7 +193,7 @@ class Lens:
     @property
     def max_length(self) -> int:
         """The maximum number of sub-words in a sentence, as in Translator."""
-        return max_length(self.loaded.facts)
+        return max_length(self.loaded.facts, self.loaded.config.max_length)
 
     @property
     def _source(self) -> Tokenizer:

@@ -6,6 +6,7 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -69,7 +70,7 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
         if task_name not in architecture.models:
             able = [name for name, entry in ARCHITECTURES.items() if task_name in entry.models]
             raise RecipeError(f"{name} has no model for the task {task_name}", hint=f"use one of: {', '.join(able)}")
-        recipe_type = _recipe_type(task, name, architecture)
+        recipe_type = _recipe_type(task, name, architecture.config)
         try:
             return recipe_type.model_validate(raw)
         except ValidationError as error:
@@ -100,15 +101,16 @@ class _WithPreset(BaseModel):
         return given
 
 
-def _recipe_type(task: Task[Any], name: str, architecture: Architecture) -> type[Recipe]:
+@lru_cache
+def _recipe_type(task: Task[Any], name: str, config: type[ModelConfig]) -> type[Recipe]:
     """A recipe with the sections of a task and of an architecture."""
-    presets = architecture.presets
-    default = architecture.preset_of(architecture.config()) or next(iter(presets))
+    presets = ARCHITECTURES[name].presets
+    default = ARCHITECTURES[name].preset_of(config()) or next(iter(presets))
     fields: dict[str, Any] = {
         "architecture": (Literal[name], name),
         "preset": (Literal[tuple(presets)], default),
     }
-    section = create_model("ModelSection", __base__=(_WithPreset, architecture.config), **fields)
+    section = create_model("ModelSection", __base__=(_WithPreset, config), **fields)
     sections: dict[str, Any] = {
         key: (kind, ... if any(field.is_required() for field in kind.model_fields.values()) else kind())
         for key, kind in task.sections.items()

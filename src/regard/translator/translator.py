@@ -66,7 +66,7 @@ class Translator:
         self.engine = engine
         self.precision = precision  # that the engine computes in
         self.options = search_options(described.facts)  # the default search options
-        self._max_length = max_length(described.facts)
+        self._max_length = max_length(described.facts, described.max_length)
 
     @classmethod
     def load(

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.data import Batch, LoaderSettings, TokenStore, build_store
-from regard.run import export
-from regard.run.export import alignment_batches
+from regard.data import Batch, PairCollator, TokenStore, build_store, fixed_order
+from regard.tasks.translation import task
+from regard.tasks.translation.task import alignment_batches
 
 
 def batches_of(directory: Path, lengths: list[int], max_tokens: int = 8_192) -> list[Batch]:
@@ -21,9 +21,9 @@ def batches_of(directory: Path, lengths: list[int], max_tokens: int = 8_192) -> 
 
     pairs = ((str(length), str(length), 0) for length in lengths)
     store: TokenStore = build_store(directory, pairs, encode, max_length=400, vocab_size=10, key="k")
-    loader = LoaderSettings(max_tokens=max_tokens, seed=1, pad_id=0, bos_id=2, eos_id=3)
-    training: Any = SimpleNamespace(validation=store, loader=loader)
-    return list(alignment_batches(training))
+    collate = PairCollator(store=store, pad_id=0, bos_id=2, eos_id=3)
+    data: Any = SimpleNamespace(validation=store, validation_batches=lambda n: fixed_order(store, collate, n))
+    return list(alignment_batches(data, max_tokens))
 
 
 def n_pairs(batches: list[Batch]) -> int:
@@ -38,23 +38,23 @@ def test_small_validation_set_is_used_completely(tmp_path: Path) -> None:
 def test_large_validation_set_is_sampled_over_all_lengths(tmp_path: Path) -> None:
     batches = batches_of(tmp_path / "tokens", [1 + number % 40 for number in range(12_000)])
     assert 1_000 < n_pairs(batches) < 2_500
-    assert max(batch.src.numel() for batch in batches) <= 2_048
-    widths = {batch.src.shape[1] - 1 for batch in batches}
+    assert max(batch.inputs[0].numel() for batch in batches) <= 2_048
+    widths = {batch.inputs[0].shape[1] - 1 for batch in batches}
     assert min(widths) <= 4 and max(widths) >= 37 and len(widths) > 10
 
 
 def test_fewer_pairs_are_used_if_they_are_long(tmp_path: Path) -> None:
     batches = batches_of(tmp_path / "tokens", [400] * 100)
-    assert 0 < sum(batch.src.numel() * batch.tgt_in.shape[1] for batch in batches) <= 1.5 * export.ALIGNED_CELLS
+    assert 0 < sum(batch.inputs[0].numel() * batch.inputs[1].shape[1] for batch in batches) <= 1.5 * task.ALIGNED_CELLS
     assert n_pairs(batches) < 20
 
 
 def test_batches_are_not_larger_than_training_batches(tmp_path: Path) -> None:
     batches = batches_of(tmp_path / "tokens", [9] * 200, max_tokens=100)
-    assert max(batch.src.numel() for batch in batches) <= 100
+    assert max(batch.inputs[0].numel() for batch in batches) <= 100
 
 
 @pytest.mark.parametrize("name", ["ALIGNED_PAIRS", "ALIGNED_CELLS"])
 def test_sample_is_never_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(export, name, 1)
+    monkeypatch.setattr(task, name, 1)
     assert n_pairs(batches_of(tmp_path / "tokens", [9] * 50)) > 0

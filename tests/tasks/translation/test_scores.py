@@ -5,17 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
-from regard.run.validation_scores import LENGTH_PENALTIES, MIN_SENTENCES, best_length_penalty
 
 from regard.artifact import load_model, search_options
 from regard.decoding import Hypothesis
 from regard.engines.torch_engine import TorchEngine
 from regard.lens import Lens
 from regard.serve import load_models
+from regard.tasks.translation.scores import LENGTH_PENALTIES, MIN_SENTENCES, best_length_penalty
 from regard.translator import Translator
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "model"
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 
 
 class Store:
@@ -42,7 +43,7 @@ def selected_penalty(monkeypatch: pytest.MonkeyPatch, correct: str, n_pairs: int
     ]
     monkeypatch.setattr(TorchEngine, "translate", lambda self, sources, options: [ranked] * len(sources))
     store: Any = Store(short if correct == "short" else long, n_pairs)
-    return best_length_penalty(loaded, store, n_sentences=1000)
+    return best_length_penalty(loaded, store, 1000, torch.device("cpu"))
 
 
 def test_selected_penalty_prefers_the_correct_length(monkeypatch: pytest.MonkeyPatch) -> None:

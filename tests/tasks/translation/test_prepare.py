@@ -7,13 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from regard.run.prepare import Corpora, data_values, examine_corpora, fingerprint_all, make_stores, make_tokenizers
 
 from regard.data import TokenStore
 from regard.demo.digits import reversed_digits
 from regard.errors import DataError, RunError
 from regard.run import Recipe
-from regard.run.recipe import DataConfig
+from regard.tasks.translation.prepare import (
+    Corpora,
+    data_values,
+    examine_corpora,
+    fingerprint_all,
+    make_stores,
+    make_tokenizers,
+)
+from regard.tasks.translation.sections import DataConfig
 from regard.text import TokenizerPair
 
 Stage = tuple[str, int, int | None]

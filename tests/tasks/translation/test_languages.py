@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from regard.run.prepare import Corpora, language_facts
 
 from regard.artifact import describe
 from regard.demo.street.corpus import generate
 from regard.errors import RecipeError
 from regard.run import Recipe, merge, train
 from regard.run.recipe import differences
+from regard.tasks.translation.prepare import Corpora, language_facts
 from regard.text.language_profile import read_profiles
 from regard.text.languages import Languages, find_languages, language_name
 
