@@ -26,8 +26,7 @@ import torch
 
 from environment import peer_python, peer_version
 from peers.toolkits import TOOLKITS, DoesNotRun, toolkit_speed, write_text
-from regard.data import LoaderSettings, build_store, updates
-from regard.data.loader import Cursor
+from regard.data import NO_TARGET, Cursor, Loader, PairCollator, build_store
 from regard.text import Corpus, Tokenizer, train_tokenizer
 from regard.training import fast_matmul
 
@@ -79,12 +78,15 @@ def write_batches(
         vocab_size=tokenizer.size,
         key="speed",
     )
-    settings = LoaderSettings(max_tokens=MAX_TOKENS, seed=1, pad_id=0, bos_id=2, eos_id=3)
-    stream, arrays, sizes = updates(store, settings, Cursor()), {}, []
+    collate = PairCollator(store=store, pad_id=0, bos_id=2, eos_id=3)
+    loader = Loader(examples=store, collate=collate, max_tokens=MAX_TOKENS, seed=1)
+    stream, arrays, sizes = loader.updates(Cursor()), {}, []
     for i in range(n_batches):
         (batch,), _ = next(stream)
-        arrays |= {f"src{i}": batch.src.numpy(), f"in{i}": batch.tgt_in.numpy(), f"out{i}": batch.tgt_out.numpy()}
-        sizes.append((len(batch.src), batch.src.shape[1], batch.tgt_in.shape[1], batch.n_tokens))
+        (src, tgt_in), tgt_out = batch.inputs, batch.targets[0].clone()
+        tgt_out[tgt_out == NO_TARGET] = 0  # the padding that the peers expect
+        arrays |= {f"src{i}": src.numpy(), f"in{i}": tgt_in.numpy(), f"out{i}": tgt_out.numpy()}
+        sizes.append((len(src), src.shape[1], tgt_in.shape[1], batch.n_targets[0]))
     np.savez(folder / "batches.npz", **arrays)
     return sizes
 
@@ -119,13 +121,13 @@ def sgemm_speeds(n_threads: int) -> list[float]:
 
 def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     """Time Regard's training steps and print one JSON line."""
-    from regard.training.gradients.gradients import make_gradients
-
-    from regard.data import Batch
-    from regard.models import Transformer, TransformerConfig
+    from regard.data import Batch, Place
+    from regard.models import ModelSpec, TransformerConfig
     from regard.training import TrainingConfig, keep_freed_memory
+    from regard.training.gradients import make_gradients
     from regard.training.loop import Training, train_step
     from regard.training.optimizers import make_optimizer
+    from regard.training.workers import OneWorker
 
     shape = json.loads(shape_file.read_text())
     keep_freed_memory()
@@ -136,18 +138,19 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     batches = []
     for i in range(len(arrays.files) // 3):
         src, tgt_in, out = (torch.from_numpy(arrays[f"{name}{i}"]) for name in ("src", "in", "out"))
-        batches.append(Batch(src, tgt_in, out, int((out != 0).sum()), np.arange(len(src))))
+        targets, place = out.masked_fill(out == 0, NO_TARGET), Place(seed=1, step=i)
+        batches.append(Batch((src, tgt_in), (targets,), (int((out != 0).sum()),), place, np.arange(len(src))))
     config = TrainingConfig(clip=1.0)
-    model = Transformer(TransformerConfig(**shape), n_symbols, n_symbols).train()
+    sizes = {"n_src_symbols": n_symbols, "n_tgt_symbols": n_symbols, "pad_id": 0}
+    spec = ModelSpec("translation", "transformer", TransformerConfig(**shape), sizes)
+    model = spec.build().train()
     optimizer = make_optimizer(config, model)
     for group in optimizer.param_groups:
         group["lr"] = 1e-4
-    loader = LoaderSettings(max_tokens=MAX_TOKENS, seed=1, pad_id=0, bos_id=2, eos_id=3)
     training = Training(
-        config=config, model=model, store=None, loader=loader,
-        validation=None, device=torch.device("cpu"), checkpoints=None, identity={}, optimizer=optimizer, ema=None,
-        gradients=make_gradients(config, model, torch.device("cpu")),
-        score_translations=None,
+        config=config, model=model, loader=None, validate=None, best_by=None, device=torch.device("cpu"),
+        checkpoints=None, identity={}, optimizer=optimizer, ema=None, workers=OneWorker(),
+        gradients=make_gradients(config, spec, model, torch.device("cpu")),
     )  # fmt: skip
     n_tokens, started_at, metrics = 0, 0.0, {}
     for step in range(-2, n_steps):
@@ -155,7 +158,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
             started_at = time.perf_counter()
         batch = batches[step % len(batches)]
         metrics = train_step(training, [batch], step)
-        n_tokens += batch.n_tokens if step >= 0 else 0
+        n_tokens += batch.n_targets[0] if step >= 0 else 0
     elapsed_seconds = time.perf_counter() - started_at
     training.close()
     print(json.dumps({"tokens_per_second": n_tokens / elapsed_seconds, "loss": metrics["loss"]}))

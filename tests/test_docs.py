@@ -153,7 +153,7 @@ def flags_of(command: str) -> set[str]:
     return {flag for parameter in COMMANDS[command].params for flag in (*parameter.opts, *parameter.secondary_opts)}
 
 
-def recipe_fields(model: type[BaseModel] = Recipe) -> Iterator[str]:
+def recipe_fields(model: type[BaseModel]) -> Iterator[str]:
     """The names of all fields, and the values of those with a fixed set of values."""
     for name, field in model.model_fields.items():
         yield name
@@ -213,7 +213,7 @@ def test_every_command_and_flag_is_described() -> None:
 
 
 def test_every_recipe_field_is_described() -> None:
-    fields = set(recipe_fields())
+    fields = set(recipe_fields(type(Recipe.build({"data": {"train": [{"tsv": "x"}]}}))))
     assert {"start_from", "held_out", "d_model", "smoothing", "swiglu"} <= fields
     assert missing(fields, ROOT / "docs" / "train.md") == []
 

@@ -7,6 +7,7 @@ from typing import Any
 import ctranslate2
 import pytest
 import torch
+from torch import nn
 
 from regard.artifact import LoadedModel
 from regard.engines.ctranslate2.convert import convert, unsupported_reason
@@ -147,7 +148,8 @@ def test_an_alignment_head_that_the_model_does_not_have_raises_artifact_error(
 def test_additive_attention_raises_artifact_error(make: Make, tmp_path: Path) -> None:
     loaded = make(attention="additive")
     assert "additive" in (unsupported_reason(loaded.model) or "")
-    assert unsupported_reason(BASE) is None
+    assert unsupported_reason(make().model) is None
+    assert "GRU" in (unsupported_reason(nn.GRU(2, 2)) or "")
     with pytest.raises(ArtifactError, match="additive"):
         convert(loaded, tmp_path / "converted", "float32")
     assert not (tmp_path / "converted").exists()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.artifact import LoadedModel
+from regard.data import collate_pairs
 from regard.decoding import DecodingOptions
 from regard.errors import UserError
 from regard.lens import Head, HeadsTable, Interventions, Lens

@@ -165,12 +165,13 @@ def test_json_lists_have_six_significant_digits() -> None:
 
 def test_loading_a_run_reads_its_name_and_label_smoothing(tmp_path: Any, lens: Lens) -> None:
     from regard.artifact import save_model
-    from regard.models import named_weights
+    from regard.models import ModelSpec, named_weights
 
     loaded, run = lens.loaded, tmp_path / "en-de"
     run.mkdir()
-    parts = {"architecture": loaded.architecture, "config": loaded.config, "tokenizers": loaded.tokenizers}
-    save_model(run / "model", weights=named_weights(loaded.model), facts=loaded.facts, card="", **parts)
+    spec = ModelSpec("translation", loaded.architecture, loaded.config, loaded.tokenizers.sizes)
+    parts = {"spec": spec, "assets": loaded.tokenizers.files(), "weights": named_weights(loaded.model)}
+    save_model(run / "model", facts=loaded.facts, card="", **parts)
     assert Lens.load(run).look("one", "two").model.label_smoothing is None
     os.mkfifo(run / "recipe.toml")  # in a directory from someone else: reading it must not block
     assert Lens.load(run).look("one", "two").model.label_smoothing is None
