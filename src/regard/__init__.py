@@ -17,6 +17,7 @@ _MODULES = {
     "Translation": "translator",
     "Translator": "translator",
     "UserError": "errors",
+    "load": "tasks",
     "load_model": "artifact",
     "train": "run",
 }
@@ -29,6 +30,7 @@ __all__ = [
     "Translation",
     "Translator",
     "UserError",
+    "load",
     "load_model",
     "train",
 ]

@@ -10,6 +10,7 @@ from regard.cli.compare import compare
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
 from regard.cli.look.command import look
+from regard.cli.predict import predict
 from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.translate.command import translate
@@ -42,6 +43,7 @@ app.command()(demo)
 app.command()(check)
 app.command()(train)
 app.command()(translate)
+app.command()(predict)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(look)

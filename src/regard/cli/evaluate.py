@@ -1,9 +1,10 @@
-"""`regard evaluate`: score a model or a file of translations."""
+"""`regard evaluate`: measure a model, or score a file of translations."""
 
 import json
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,10 +21,8 @@ _BATCH_LINES = 500  # small, so that the progress bar moves
 _CONTROL_CATEGORIES = ("Cc", "Zl", "Zp")
 
 EngineName = Literal["auto", "ctranslate2", "torch"]
-Reference = Annotated[
-    list[Path],
-    typer.Option(metavar="FILE", help="Reference translations, one per line. Repeatable."),
-]
+_REFERENCE = typer.Option(metavar="FILE", help="Reference translations, one per line. Repeatable.")
+Reference = Annotated[list[Path], _REFERENCE]
 Beam = Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Beam size; 1 is greedy.")]
 LengthPenalty = Annotated[
     float | None,
@@ -41,8 +40,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.
 
 
 def evaluate(
-    reference: Reference,
+    context: typer.Context,
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory or model directory.")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILES]...", help="Test files of RUN, as its task defines them.")
+    ] = None,
+    reference: Annotated[list[Path] | None, _REFERENCE] = None,
     source: Annotated[Path | None, typer.Option(metavar="FILE", help="Source sentences, for RUN to translate.")] = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Translations to score; without RUN.")] = None,
     beam: Beam = 4,
@@ -57,7 +60,13 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score translations: BLEU, chrF++ and TER. Computed by sacreBLEU, with 95% confidence intervals and signatures."""
+    """Measure a model of any task on test FILES, or score translations with BLEU, chrF++ and TER.
+
+    The scores of translations are computed by sacreBLEU, with 95% confidence intervals and signatures.
+    """
+    if files:
+        _evaluate_files(context, run or Path(), files, as_json)
+        return
     if (run is None) == (output is None):
         raise UserError("give either RUN or --output", hint="use RUN --source FILE, or --output FILE without RUN")
     if save_output is not None and output is not None:
@@ -65,8 +74,8 @@ def evaluate(
     from regard.evaluate import check_tokenizer, read_test_set, score
 
     check_tokenizer(tokenize)
-    check_destination(save_output, [*reference, source])
-    test_set = read_test_set(reference, source)
+    check_destination(save_output, [*(reference or ()), source])
+    test_set = read_test_set(reference or (), source)
     if output is not None:
         outputs = test_set.read_outputs(output)
     else:
@@ -80,6 +89,28 @@ def evaluate(
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
     else:
         _show(scores, test_set, outputs, worst)
+
+
+def _evaluate_files(context: typer.Context, run: Path, files: list[Path], as_json: bool) -> None:
+    """The measures of the model's task."""
+    for name in context.params.keys() - {"run", "files", "as_json"}:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = name.replace("_", "-")
+            raise UserError(f"--{option} does not go with FILES", hint="give --source and --reference instead of FILES")
+    from regard.artifact import describe
+    from regard.tasks.predictors import load_predictor, task_of
+
+    described = describe(run)
+    task = task_of(described)
+    with closing(load_predictor(described)) as predictor:
+        evaluation = task.evaluate(predictor, files)
+    if as_json:
+        report = {"task": task.name, "n_examples": evaluation.n_examples, "metrics": dict(evaluation.metrics)}
+        sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
+    else:
+        rows = [(m.label, m.format(evaluation.metrics[m.name])) for m in task.measures if m.name in evaluation.metrics]
+        sys.stdout.write(aligned([("measure", "value"), *rows]) + f"{evaluation.n_examples:,} examples\n")
 
 
 def outputs_of(

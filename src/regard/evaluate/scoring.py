@@ -119,7 +119,7 @@ class TestSet:
 def read_test_set(references: Sequence[Path], source: Path | None) -> TestSet:
     """Read the files; raises a DataError if they have different numbers of lines."""
     if not references:
-        raise DataError("no reference to score against", hint="add --reference FILE")
+        raise DataError("no reference to score against", hint="add --reference FILE, or name test FILES after RUN")
     first = list(read_lines(references[0]))
     if not first:
         raise DataError(f"{references[0]}: the file is empty", hint="a reference file has one translation per line")

@@ -1,30 +1,42 @@
-"""Tasks, one folder or file each: what a model is trained for. CONTRIBUTING.md lists the steps to add another."""
+"""Tasks, one folder or file each: what a model is trained for. CONTRIBUTING.md lists the steps to add another.
 
-from regard.tasks.task import (
-    Data,
-    Evaluation,
-    Examined,
-    Inherited,
-    OnProgress,
-    Prediction,
-    Predictor,
-    Raw,
-    Task,
-)
-from regard.tasks.translation.task import Translation
+Names are imported on first use: `load` loads no torch for a translator that runs on CTranslate2.
+"""
 
-# To add a task, add a line; read when a recipe is validated or a model is loaded, not at import.
-TASKS: dict[str, Task] = {"translation": Translation()}  # type: ignore[type-arg]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "TASKS",
-    "Data",
-    "Evaluation",
-    "Examined",
-    "Inherited",
-    "OnProgress",
-    "Prediction",
-    "Predictor",
-    "Raw",
-    "Task",
-]
+if TYPE_CHECKING:
+    from regard.tasks.predictors import load as load
+    from regard.tasks.predictors import load_predictor as load_predictor
+    from regard.tasks.registry import TASKS as TASKS
+    from regard.tasks.task import Data as Data
+    from regard.tasks.task import Evaluation as Evaluation
+    from regard.tasks.task import Examined as Examined
+    from regard.tasks.task import Inherited as Inherited
+    from regard.tasks.task import OnProgress as OnProgress
+    from regard.tasks.task import Prediction as Prediction
+    from regard.tasks.task import Predictor as Predictor
+    from regard.tasks.task import Raw as Raw
+    from regard.tasks.task import Task as Task
+
+_MODULES = {
+    "TASKS": "registry",
+    "load": "predictors",
+    "load_predictor": "predictors",
+    **dict.fromkeys(
+        ("Data", "Evaluation", "Examined", "Inherited", "OnProgress", "Prediction", "Predictor", "Raw", "Task"), "task"
+    ),
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"regard.tasks.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

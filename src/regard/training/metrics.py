@@ -14,9 +14,13 @@ class Measure(NamedTuple):
     higher_is_better: bool
     is_share: bool = False  # shown as a percentage
 
+    def format(self, value: float) -> str:
+        """As "31.4", or "62.0%" for a share."""
+        return f"{value:.{self.digits}{'%' if self.is_share else 'f'}}"
+
     def show(self, value: float) -> str:
         """With its label: "BLEU 31.4", "accuracy 62.0%"."""
-        return f"{self.label} {value:.{self.digits}{'%' if self.is_share else 'f'}}"
+        return f"{self.label} {self.format(value)}"
 
 
 @dataclass(frozen=True)

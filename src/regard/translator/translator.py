@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from regard.artifact import Description, describe, max_length, search_options
 from regard.decoding.options import DecodingOptions, Hypothesis
@@ -61,6 +61,8 @@ class _SubmittedBatch:
 class Translator:
     """A loaded model. Thread-safe; usable as a context manager."""
 
+    task: ClassVar = "translation"  # of the models that it can load
+
     def __init__(self, described: Description, engine: Engine, precision: Precision = "float32") -> None:
         self.described = described
         self.engine = engine
@@ -93,6 +95,11 @@ class Translator:
         threads: int | None = None,
     ) -> Self:
         """Load a model directory that has just been verified."""
+        if described.task != cls.task:
+            raise UserError(
+                f"{described.directory} is no translator: its task is {described.task}",
+                hint="use regard predict, regard evaluate RUN FILES, or regard.load",
+            )
         loaded_engine = load_engine(described, engine, precision, threads)
         return cls(described, loaded_engine, "float32" if loaded_engine.name == "torch" else precision)
 
@@ -112,10 +119,10 @@ class Translator:
         return self._collect(self._submit(lines, options, prefixes, target, details))
 
     def predict(self, inputs: Sequence[Any]) -> list[Translation]:
-        """`translate`, under the name that the models of all tasks have."""
+        """`translate`, as models of every task can be called; into the first language, if the model has several."""
         if not all(isinstance(line, str) for line in inputs):
             raise UserError("a translator takes lines of text", hint='give strings, as in {"input": ["A sentence."]}')
-        return self.translate(inputs)
+        return self.translate(inputs, target=next(iter(self._source.tags), None))
 
     def translate_iter(
         self,

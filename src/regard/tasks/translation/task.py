@@ -16,6 +16,7 @@ from regard.artifact import Description, LoadedModel
 from regard.data import Batch, PairCollator, TokenStore
 from regard.engines.alignment_head import alignment_facts
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
+from regard.errors import UserError
 from regard.evaluate import read_test_set, score
 from regard.models import ModelConfig, TranslationModel
 from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
@@ -62,7 +63,7 @@ class TranslationData(Data):
 class Translation(Task[TranslationData]):
     """Two text files in, a translator out."""
 
-    name = "translation"
+    name = Translator.task
     title = "A translation model"
     usage = 'echo "A sentence." | regard translate this/folder'
     sections: ClassVar = {"data": DataConfig, "text": TextConfig}
@@ -163,10 +164,12 @@ class Translation(Task[TranslationData]):
     def evaluate(self, predictor: Translator, files: Sequence[Path]) -> Evaluation:
         """Files: the source, then one or more references."""
         source, *references = files
+        if not references:
+            raise UserError("a translator needs a source and at least one reference", hint=f"add a file after {source}")
         test_set = read_test_set(references, source)
         outputs = [prediction.text for prediction in predictor.predict(test_set.sources or [])]
         scores = score(outputs, test_set.references)
-        return Evaluation({measured.name: measured.value for measured in scores.all}, len(outputs))
+        return Evaluation({"bleu": scores.bleu.value, "chrf": scores.chrf.value}, len(outputs))
 
     def look(self, described: Description, value: Any) -> Any:
         from regard.lens import Lens
