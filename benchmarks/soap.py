@@ -11,7 +11,7 @@ R rows, C columns
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Adam
 
 from regard.cli import main
@@ -25,18 +25,14 @@ STEPS_PER_BASIS = 10  # the basis changes slowly, and updating it is expensive
 class Soap(Adam):
     """Adam in the eigenbases of Σ GGᵀ and Σ GᵀG for matrices, plain Adam for embeddings and vectors."""
 
-    def __init__(self, model: nn.Module, momentum: float, orthogonalize_in: torch.dtype, **adam: Any) -> None:
-        joined, single = optimizers._matrices(model)
-        rotated = {id(parameter) for parameter in joined + single}
-        groups = [[p for p in model.parameters() if (id(p) in rotated) is which] for which in (True, False)]
-        named = [{"params": group, "rotated": which} for group, which in zip(groups, (True, False), strict=True)]
-        super().__init__(named, lr=0.0, **adam)
+    def __init__(self, groups: list[dict[str, Any]], momentum: float, orthogonalize_in: torch.dtype, **adam: Any):
+        super().__init__(groups, lr=0.0, **adam)
         self._memory: dict[Tensor, dict[str, Tensor]] = {}  # not in Adam's state, so these runs cannot be resumed
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         for group in self.param_groups:
-            for parameter in group["params"] if group["rotated"] else ():
+            for parameter in group["params"] if group["n_parts"] else ():
                 if parameter.grad is not None:
                     parameter.sub_(self._update(parameter, parameter.grad), alpha=group["lr"])
                     parameter.grad = None  # so that Adam skips it

@@ -75,7 +75,9 @@ def first_update(training: Training) -> list[Batch]:
     return next(training.loader.updates(Cursor()))[0]
 
 
-@pytest.mark.parametrize(("optimizer", "two_processes"), [("adam", False), ("muon", False), ("adam", True)])
+@pytest.mark.parametrize(
+    ("optimizer", "two_processes"), [("adam", False), ("muon", False), ("sgd", False), ("adam", True)]
+)
 @pytest.mark.parametrize("stops", [(5,), (3, 7, 8, 21), (1, 2, 23)])
 def test_an_interrupted_run_is_bit_equal_to_an_uninterrupted_one(
     make_training: Maker, stops: tuple[int, ...], optimizer: str, two_processes: bool

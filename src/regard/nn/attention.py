@@ -5,7 +5,7 @@ Masks are called `visible` and are True where a query may see a key, as in torch
 Shapes: B batch, T queries, S keys, D d_model, H heads, K d_k
 """
 
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -94,6 +94,8 @@ class MultiHeadAttention(nn.Module):
     `forward(x, causal=True)` masked self-attention in the decoder, and `forward(x, memory)` cross-attention, with
     queries from the decoder and keys and values from the encoder's output.
     """
+
+    matrices: ClassVar[dict[str, int]] = {"qkv.weight": 3, "out.weight": 1}  # for Muon: how many each parameter stacks
 
     def __init__(self, d_model: int, n_heads: int, kind: AttentionKind = "scaled_dot_product") -> None:
         super().__init__()

@@ -4,7 +4,7 @@ Shapes: B batch, T length, D d_model, F d_ff
 """
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -46,6 +46,8 @@ class FeedForward(nn.Module):
 
     Other activations than the paper's: "gelu" replaces max(0, ·); "swiglu" replaces max(0, xW1) by silu(xW1) · xW3.
     """
+
+    matrices: ClassVar[dict[str, int]] = {"inner.weight": 1, "outer.weight": 1}  # for Muon
 
     def __init__(self, d_model: int, d_ff: int, activation: Activation = "relu") -> None:
         super().__init__()

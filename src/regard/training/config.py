@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
+
+RateFactor = Annotated[float, Field(ge=0)]  # 0: this part of the model does not learn
 
 
 class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
@@ -22,11 +24,14 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     rate: float | None = Field(default=None, gt=0)  # peak learning rate; unset: from the paper's formula
     warmup: int = Field(default=4000, ge=1)  # steps
     cooldown: float = Field(default=0.6, gt=0, le=1)  # share of the steps, at the end, over which "cooldown" falls
-    optimizer: Literal["adam", "muon"] = "adam"  # "muon": orthogonalised updates of matrices, Adam for the rest
-    momentum: float = Field(default=0.95, ge=0, lt=1)  # Muon's
+    # "muon": orthogonalised updates of matrices, Adam for the rest; "sgd": plain gradient descent
+    optimizer: Literal["adam", "muon", "sgd"] = "adam"
+    momentum: float | None = Field(default=None, ge=0, lt=1)  # of Muon (unset: 0.95) and SGD (unset: 0)
     beta1: float = Field(default=0.9, ge=0, lt=1)
     beta2: float = Field(default=0.98, ge=0, lt=1)
     epsilon: float = Field(default=1e-9, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)  # weights shrink by rate · weight_decay; not biases and norms
+    rate_factors: dict[str, RateFactor] = {}  # for parts of the model: {"encoder.0": 0.5}; the longest name counts
     clip: float | None = Field(default=None, gt=0)  # maximum gradient norm; unset: no clipping
 
     # section 5.4, and newer regularisation

@@ -21,7 +21,7 @@ from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_
 from regard.training.config import TrainingConfig
 from regard.training.gradients import Gradients, make_gradients
 from regard.training.metrics import Measure, Validation
-from regard.training.optimizers import make_optimizer
+from regard.training.optimizers import make_optimizer, set_rate
 from regard.training.progress import Progress
 from regard.training.schedule import learning_rate
 from regard.training.stop import Stop
@@ -255,8 +255,7 @@ def _update_best(progress: Progress, score: float, patience: int | None) -> Prog
 def _set_learning_rate(training: Training, progress: Progress) -> float:
     width = training.model.config.width
     rate = learning_rate(training.config, progress.step, progress.steps, progress.cooldown_from, width)
-    for group in training.optimizer.param_groups:
-        group["lr"] = rate
+    set_rate(training.optimizer, rate)
     return rate
 
 
