@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.training.config import TrainingConfig
-from regard.training.schedule import constant, cooldown, cosine, learning_rate, noam
+from regard.training.schedule import constant, cooldown, cosine, halving, learning_rate, noam
 
 STEPS, COOLDOWN_FROM = 1000, 601
 
 
 def rates(**values: object) -> list[float]:
-    """Learning rates of steps 1 … STEPS, for d_model 512."""
-    config = TrainingConfig(**values)
+    """Learning rates of steps 1 … STEPS, for a width of 512."""
+    config = TrainingConfig.model_validate({"halve_every": 200, **values})
     return [learning_rate(config, step, STEPS, COOLDOWN_FROM, 512) for step in range(1, STEPS + 1)]
 
 
 @given(st.integers(1, 1_000_000), st.sampled_from([128, 512, 1024]), st.integers(1, 50_000))
-def test_noam_equals_the_formula(step: int, d_model: int, warmup: int) -> None:
-    expected = 1 / d_model**0.5 * min(1 / step**0.5, step / warmup**1.5)
-    assert noam(step, d_model, warmup) == pytest.approx(expected)
+def test_noam_equals_the_formula(step: int, width: int, warmup: int) -> None:
+    expected = 1 / width**0.5 * min(1 / step**0.5, step / warmup**1.5)
+    assert noam(step, width, warmup) == pytest.approx(expected)
     config = TrainingConfig(warmup=warmup)
-    assert learning_rate(config, step, 10**6, 1, d_model) == pytest.approx(expected)
+    assert learning_rate(config, step, 10**6, 1, width) == pytest.approx(expected)
 
 
 def test_noam_values_at_the_first_step_the_peak_and_the_end() -> None:
@@ -36,7 +36,7 @@ def test_noam_values_at_the_first_step_the_peak_and_the_end() -> None:
     assert learning_rate(config, 100_000, 100_000, 1, 512) == pytest.approx(1.3975e-4, rel=1e-4)
 
 
-@pytest.mark.parametrize("schedule", ["noam", "constant", "cosine", "cooldown"])
+@pytest.mark.parametrize("schedule", ["noam", "constant", "cosine", "cooldown", "halving"])
 def test_warmup_is_linear_for_every_schedule(schedule: str) -> None:
     values = rates(schedule=schedule, warmup=100, rate=0.01)
     assert max(values) == values[99] == pytest.approx(0.01)
@@ -45,7 +45,7 @@ def test_warmup_is_linear_for_every_schedule(schedule: str) -> None:
     assert all(value > 0 for value in values[:-1])
 
 
-@pytest.mark.parametrize("schedule", ["noam", "constant", "cosine", "cooldown"])
+@pytest.mark.parametrize("schedule", ["noam", "constant", "cosine", "cooldown", "halving"])
 def test_default_peak_is_the_papers(schedule: str) -> None:
     assert max(rates(schedule=schedule, warmup=100)) == pytest.approx(512**-0.5 * 100**-0.5)
     assert max(rates(schedule=schedule, warmup=100, rate=0.5)) == pytest.approx(0.5)
@@ -59,6 +59,22 @@ def test_noam_falls_with_the_square_root_of_the_step() -> None:
 
 def test_constant_stays_at_its_peak() -> None:
     assert rates(schedule="constant", warmup=100, rate=0.01)[99:] == [0.01] * 901
+
+
+def test_halving_stays_and_halves_every_so_many_steps() -> None:
+    values = rates(schedule="halving", warmup=100, rate=0.01)
+    assert values[99:299] == [0.01] * 200  # steps 100 … 299
+    assert values[299:499] == [0.005] * 200
+    assert values[499:699] == [0.0025] * 200
+    assert values[-1] == 0.000625
+    assert halving(10**12, 100, 1) == 0
+
+
+def test_halving_needs_the_number_of_steps() -> None:
+    with pytest.raises(ValidationError, match="halve_every"):
+        TrainingConfig(schedule="halving")
+    with pytest.raises(ValidationError, match="halve_every"):
+        TrainingConfig(schedule="halving", halve_every=0)
 
 
 def test_cosine_falls_to_zero_along_half_a_cosine() -> None:

@@ -20,10 +20,11 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     accumulate: int = Field(default=1, ge=1)
 
     # section 5.3
-    schedule: Literal["noam", "constant", "cosine", "cooldown"] = "noam"
+    schedule: Literal["noam", "constant", "cosine", "cooldown", "halving"] = "noam"
     rate: float | None = Field(default=None, gt=0)  # peak learning rate; unset: from the paper's formula
     warmup: int = Field(default=4000, ge=1)  # steps
     cooldown: float = Field(default=0.6, gt=0, le=1)  # share of the steps, at the end, over which "cooldown" falls
+    halve_every: int | None = Field(default=None, ge=1)  # steps after which "halving" halves the rate, again and again
     # "muon": orthogonalised updates of matrices, Adam for the rest; "sgd": plain gradient descent
     optimizer: Literal["adam", "muon", "sgd"] = "adam"
     momentum: float | None = Field(default=None, ge=0, lt=1)  # of Muon (unset: 0.95) and SGD (unset: 0)
@@ -57,6 +58,12 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     def _budget_needs_cooldown(self) -> Self:
         if self.budget_seconds is not None and self.schedule != "cooldown":
             raise ValueError("budget_seconds needs schedule = 'cooldown': other schedules need a fixed number of steps")
+        return self
+
+    @model_validator(mode="after")
+    def _halving_needs_its_steps(self) -> Self:
+        if self.schedule == "halving" and self.halve_every is None:
+            raise ValueError("schedule = 'halving' needs halve_every, the number of steps between two halvings")
         return self
 
     @model_validator(mode="after")
