@@ -1,5 +1,6 @@
 """No tag is lost, added or changed, whatever the model does with the words."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -240,3 +241,51 @@ def test_element_inside_a_word_stays_with_its_word(html: str, expected: str) -> 
     text = Tags(expected).text
     alignment = tuple((i, i) for i in range(len(Tags(html).text.split())))
     assert translate(html, Aligned(text, alignment)) == expected
+
+
+# Without an alignment: a model without attention, or without an alignment head
+
+
+@pytest.mark.parametrize(
+    ("html", "text", "expected"),
+    [
+        ("<b>one two three.</b>", "eins zwei drei vier.", "<b>eins zwei drei vier.</b>"),
+        ("<b><i>one two three</i></b>", "eins", "<b><i>eins</i></b>"),
+        ("one two <b>three</b> four", "eins zwei drei vier", "eins zwei <b>drei</b> vier"),
+        ("one two <b>three four</b>", "a b c d e f g h", "a b c d <b>e f g h</b>"),
+        ("one two three <b>four</b>", "a b", "a <b>b</b>"),
+        ("one <b>two</b> <i>three</i> four", "a b c", "a <b>b</b> <i>c</i>"),
+        ("<b>one</b> <i>two</i> <u>three</u>", "a b", "<b>a</b> <i>b</i><u></u>"),
+        ("<b>one</b> two.", "a b c d.", "<b>a b</b> c d."),
+        ("one two <b>three</b>.", "a b c.", "a b <b>c</b>."),
+        ("one <b>un</b>usual two", "a b c", "a <b>b</b> c"),
+        ("one un<b>usual</b> two", "a b c", "a <b>b</b> c"),
+        ("one two <img> three four", "a b c d", "a b <img> c d"),
+        ("a b c d e f g h i j k l <img> m n", "x y", "x y <img>"),
+        ("<b>one</b> <img> <i>two</i>", "a", "<b>a</b> <img><i></i>"),
+        ("one <b>two</b>", "", "<b></b>"),
+    ],
+)
+def test_tags_without_an_alignment_keep_their_share_of_the_words(html: str, text: str, expected: str) -> None:
+    assert translate(html, Aligned(text)) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(documents, st.integers(0, 12))
+def test_tags_without_an_alignment_keep_their_order(html: str, n_words: int) -> None:
+    document = HtmlDocument(html)
+    text = " ".join(f"w{number}" for number in range(n_words))
+    assert Tags(document.fill([Aligned(text)] * len(document.texts))).tags == Tags(html).tags
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_words_without_an_alignment_keep_their_order(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(200):
+        html = nested(rng)
+        document = HtmlDocument(html)
+        texts = [" ".join(f"w{number}" for number in range(rng.randint(0, 12))) for _ in document.texts]
+        out = Tags(document.fill([Aligned(text) for text in texts]))
+        assert out.tags == Tags(html).tags
+        assert re.findall(r"w\d+", out.text) == " ".join(texts).split()

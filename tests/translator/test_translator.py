@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.artifact import describe
-from regard.decoding.options import DecodingOptions, Sampling
+from regard.decoding.options import DecodingOptions, Hypothesis, Sampling
 from regard.engines.engine import EngineName, PendingHypotheses, load_engine
 from regard.errors import ArtifactError, DataError, UserError
 from regard.serve import load_models
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 from regard.translator import Translation, Translator
+from regard.translator.markup.document import HtmlDocument
 
 from .conftest import write_model
 
@@ -44,6 +45,24 @@ def test_model_is_not_called_for_blank_lines(translator: Translator, monkeypatch
     monkeypatch.setattr(translator.engine, "submit", count)
     translator.translate(["", " \u2003\u00a0 ", "\t", "one two"], options=GREEDY)
     assert len(submitted) == 1
+
+
+def test_html_is_translated_by_a_model_without_attention(model_path: Path) -> None:
+    """The tags keep their places, because the copy has the words of the source in their order."""
+    described = describe(model_path)
+
+    class CopyEngine:
+        name = "copy"
+
+        def submit(self, sources, *_, with_attention):  # type: ignore[no-untyped-def]
+            assert with_attention
+            return PendingHypotheses(lambda: [[Hypothesis(tuple(ids), (0.0,) * len(ids), 0.0)] for ids in sources])
+
+    html = '<p><b>the animal did not <a href="x">cross the</a> street <img> because</b></p><i>it was</i>'
+    document = HtmlDocument(html)
+    translations = Translator(described, CopyEngine()).translate(document.texts, details=True)  # type: ignore[arg-type]
+    assert [translation.alignment for translation in translations] == [(), ()]
+    assert document.fill(translations) == html
 
 
 def test_translating_alone_equals_translating_in_a_batch(translator: Translator) -> None:

@@ -2,10 +2,14 @@
 
 No tag is repeated, so an element whose words are scattered takes the best run of them. Nesting never changes; sibling
 elements may change places, as words do.
+
+Without an alignment (a model without attention, or without an alignment head) tags keep their order, at the same share
+of the words: what follows the third of six words follows the second of four.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -55,8 +59,12 @@ class MarkupSentence:
         """The translation as HTML, with every tag."""
         if not self._root.children:
             return escape(translation.text, quote=False)
-        words = translation.text.split()
-        placement = _TagPlacement(self._raw, self._spans, self._owners, words, translation.alignment)
+        words, n_source = translation.text.split(), len(self._spans)
+        pairs = [(s, t) for s, t in translation.alignment if 0 <= s < n_source and 0 <= t < len(words)]
+        if pairs:
+            placement: _TagPlacement = _AlignedTags(self._raw, self._spans, words, self._owners, pairs)
+        else:
+            placement = _ProportionalTags(self._raw, self._spans, words)
         return _join(placement.items(self._root))
 
     def _build_tree(self, tokens: Sequence[MarkupToken]) -> str:
@@ -101,30 +109,20 @@ class _Item(NamedTuple):
     spaced: tuple[bool, bool] = (False, False)  # for a point: whether it had a space before and after it
 
 
-class _TagPlacement:
+class _TagPlacement(ABC):
     """Assigns target words to the elements of a sentence, for one translation."""
 
-    def __init__(
-        self,
-        raw: str,
-        spans: Sequence[tuple[int, int]],
-        owners: Sequence[_Node],
-        words: Sequence[str],
-        alignment: Sequence[tuple[int, int]],
-    ) -> None:
+    def __init__(self, raw: str, spans: Sequence[tuple[int, int]], words: Sequence[str]) -> None:
         self._raw, self._spans, self._words = raw, spans, words
         self._starts = [start for start, _ in spans]
-        pairs = [
-            (source, target) for source, target in alignment if 0 <= source < len(spans) and 0 <= target < len(words)
-        ]
-        # without an alignment, assume that the order of words is the same
-        pairs = pairs or [(target * len(spans) // len(words), target) for target in range(len(words))]
-        self._targets: dict[int, list[int]] = {}  # source word → target words
-        owned: list[_Node | None] = [None] * len(words)
-        for source, target in pairs:
-            self._targets.setdefault(source, []).append(target)
-            owned[target] = owners[source]
-        self._owners = _complete_owners(owned)
+
+    @abstractmethod
+    def _assign_spans(self, node: _Node, low: int, high: int) -> dict[_Node, tuple[int, int]]:
+        """The target words of each child element that gets any, between `low` and `high`."""
+
+    @abstractmethod
+    def _point_position(self, node: _Node, parent: _Node, low: int, high: int) -> int:
+        """The target word before which to put a point, or an element without words."""
 
     def items(self, root: _Node) -> list[_Item]:
         return self._content(root, 0, len(self._words))
@@ -163,6 +161,45 @@ class _TagPlacement:
         head = [items.pop(0)] if leading_outside and items and items[0].kind == "leading" else []
         tail = [items.pop()] if trailing_outside and items and items[-1].kind == "trailing" else []
         return [*head, _Item("open", node.raw), *items, _Item("close", node.end), *tail]
+
+    def _has_text(self, node: _Node) -> bool:
+        first = max(0, bisect_right(self._starts, node.start) - 1)
+        return any(start < node.stop and stop > node.start for start, stop in self._spans[first : first + 2])
+
+    def _has_spaces(self, node: _Node) -> tuple[bool, bool]:
+        """Whether there is a space, or nothing, before and after a point."""
+        before, after = self._raw[node.start - 1 : node.start], self._raw[node.start : node.start + 1]
+        return not before or _is_space(before), not after or _is_space(after)
+
+    def _punctuation_outside(self, node: _Node) -> tuple[bool, bool]:
+        """Whether the first and last word continue outside the element with punctuation only: `<b>tired</b>.`"""
+        leading, trailing = False, False
+        for index in {bisect_right(self._starts, node.start) - 1, bisect_left(self._starts, node.stop) - 1}:
+            if index >= 0:
+                start, stop = self._spans[index]
+                leading = leading or (start < node.start < stop and _is_punctuation(self._raw[start : node.start]))
+                trailing = trailing or (start < node.stop < stop and _is_punctuation(self._raw[node.stop : stop]))
+        return leading, trailing
+
+
+class _AlignedTags(_TagPlacement):
+    """By the alignment: pairs (source word, target word), at least one."""
+
+    def __init__(
+        self,
+        raw: str,
+        spans: Sequence[tuple[int, int]],
+        words: Sequence[str],
+        owners: Sequence[_Node],
+        pairs: Sequence[tuple[int, int]],
+    ) -> None:
+        super().__init__(raw, spans, words)
+        self._targets: dict[int, list[int]] = {}  # source word → target words
+        owned: list[_Node | None] = [None] * len(words)
+        for source, target in pairs:
+            self._targets.setdefault(source, []).append(target)
+            owned[target] = owners[source]
+        self._owners = _complete_owners(owned)
 
     def _assign_spans(self, node: _Node, low: int, high: int) -> dict[_Node, tuple[int, int]]:
         """Each child element takes a run of its words; one with text but without a run takes the nearest free word."""
@@ -221,24 +258,39 @@ class _TagPlacement:
                 return max(targets) + 1
         return low
 
-    def _has_text(self, node: _Node) -> bool:
-        first = max(0, bisect_right(self._starts, node.start) - 1)
-        return any(start < node.stop and stop > node.start for start, stop in self._spans[first : first + 2])
 
-    def _has_spaces(self, node: _Node) -> tuple[bool, bool]:
-        """Whether there is a space, or nothing, before and after a point."""
-        before, after = self._raw[node.start - 1 : node.start], self._raw[node.start : node.start + 1]
-        return not before or _is_space(before), not after or _is_space(after)
+class _ProportionalTags(_TagPlacement):
+    """Without an alignment: all tags in their order, at the same share of the words as in the source."""
 
-    def _punctuation_outside(self, node: _Node) -> tuple[bool, bool]:
-        """Whether the first and last word continue outside the element with punctuation only: `<b>tired</b>.`"""
-        leading, trailing = False, False
-        for index in {bisect_right(self._starts, node.start) - 1, bisect_left(self._starts, node.stop) - 1}:
-            if index >= 0:
-                start, stop = self._spans[index]
-                leading = leading or (start < node.start < stop and _is_punctuation(self._raw[start : node.start]))
-                trailing = trailing or (start < node.stop < stop and _is_punctuation(self._raw[node.stop : stop]))
-        return leading, trailing
+    def __init__(self, raw: str, spans: Sequence[tuple[int, int]], words: Sequence[str]) -> None:
+        super().__init__(raw, spans, words)
+        self._middles = [start + stop for start, stop in spans]  # twice the middle of each source word
+        self._points: dict[_Node, int] = {}
+
+    def _assign_spans(self, node: _Node, low: int, high: int) -> dict[_Node, tuple[int, int]]:
+        """An element with text gets at least one word, as long as any are left for it."""
+        spans: dict[_Node, tuple[int, int]] = {}
+        for child in node.children:
+            first, last = (bisect_left(self._middles, 2 * offset) for offset in (child.start, child.stop))
+            needed = int(child.end is not None and self._has_text(child))
+            if needed and first == last:  # less than half of any word
+                last = bisect_left(self._starts, child.stop)
+                first = last - 1
+            stop = min(max(self._scaled(last), low + needed), high)
+            start = max(min(self._scaled(first), stop - needed), low)
+            if start < stop:
+                spans[child] = start, stop
+            else:
+                self._points[child] = stop
+            low = stop
+        return spans
+
+    def _point_position(self, node: _Node, parent: _Node, low: int, high: int) -> int:
+        return self._points[node]
+
+    def _scaled(self, n_source: int) -> int:
+        """The number of target words before a place with so many source words before it, rounded."""
+        return (2 * n_source * len(self._words) + len(self._spans)) // (2 * len(self._spans))
 
 
 def _elements(node: _Node) -> Iterator[_Node]:
