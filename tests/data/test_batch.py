@@ -1,9 +1,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from regard.data import NO_TARGET, Batch, Place, collate_pairs
 
@@ -46,35 +48,56 @@ def test_stored_arrays_and_lists_of_ids_give_the_same_batch() -> None:
 def test_an_id_equal_to_padding_is_kept() -> None:
     batch = collated([([PAD, 5], [PAD, 6, PAD])])
     assert batch.inputs[1].tolist() == [[BOS, PAD, 6, PAD]]
+    assert batch.targets[0].tolist() == [[PAD, 6, PAD, EOS]]
     assert batch.n_targets[0] == 4
 
 
-def test_all_tensors_of_a_batch_move_to_the_device() -> None:
-    moved = collated([([5], [6])]).to("meta")
-    assert {moved.inputs[0].device.type, moved.inputs[1].device.type, moved.targets[0].device.type} == {"meta"}
-    assert moved.n_targets[0] == 2
+DTYPES = (torch.int64, torch.float32, torch.bool, torch.uint8)
 
 
 def mixed_batch() -> Batch:
-    inputs = (torch.arange(6).view(3, 2), torch.tensor([True, False, True]), torch.rand(3, 2, 2))
-    return Batch(inputs, (torch.tensor([1, NO_TARGET, 2]),), (2,), Place(seed=1, step=4), np.array([7, 8, 9]))
+    """Four examples: tensors of one to four dimensions and several dtypes, and two terms."""
+    shapes = ((4,), (4, 3), (4, 2, 5), (4, 1, 2, 2))
+    inputs = tuple(
+        torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype)
+        for shape, dtype in zip(shapes, DTYPES, strict=True)
+    )
+    targets = (torch.tensor([[1, 2], [3, NO_TARGET], [4, 5], [6, 7]]), torch.tensor([0, NO_TARGET, 1, NO_TARGET]))
+    return Batch(inputs, targets, (7, 2), Place(seed=3, step=5, part=1), np.array([8, 2, 6, 4]))
 
 
-def test_rows_of_a_batch_keep_all_tensors_together() -> None:
-    batch = mixed_batch().rows(slice(0, None, 2))
-    assert batch.inputs[0].tolist() == [[0, 1], [4, 5]]
-    assert batch.inputs[1].tolist() == [True, True]
-    assert batch.targets[0].tolist() == [1, 2]
-    assert batch.indices.tolist() == [7, 9]
-    assert batch.place == mixed_batch().place
+def all_tensors(batch: Batch) -> tuple[Tensor, ...]:
+    return *batch.inputs, *batch.targets
 
 
-def test_a_repeated_batch_has_one_repetition_after_the_other() -> None:
-    batch = mixed_batch().repeat(2)
-    assert batch.inputs[0].tolist() == [[0, 1], [2, 3], [4, 5]] * 2
-    assert batch.inputs[1].tolist() == [True, False, True] * 2
-    assert batch.inputs[2].shape == (6, 2, 2)
-    assert batch.targets[0].tolist() == [1, NO_TARGET, 2] * 2
+def test_all_tensors_of_a_batch_move_to_the_device() -> None:
+    batch = mixed_batch()
+    moved = batch.to("meta")
+    assert {tensor.device.type for tensor in all_tensors(moved)} == {"meta"}
+    assert [(tensor.shape, tensor.dtype) for tensor in all_tensors(moved)] == [
+        (tensor.shape, tensor.dtype) for tensor in all_tensors(batch)
+    ]
+    assert (moved.n_targets, moved.place, moved.indices.tolist()) == (batch.n_targets, batch.place, [8, 2, 6, 4])
+
+
+@pytest.mark.parametrize("rows", [slice(0, None, 2), slice(1, None, 2), slice(0, 1), slice(4, None), slice(None)])
+def test_rows_are_taken_from_every_tensor(rows: slice) -> None:
+    batch = mixed_batch()
+    part = batch.rows(rows)
+    assert (len(part.inputs), len(part.targets)) == (4, 2)
+    for tensor, whole in zip(all_tensors(part), all_tensors(batch), strict=True):
+        assert tensor.dtype == whole.dtype
+        assert torch.equal(tensor, whole[rows])
+    assert part.indices.tolist() == [8, 2, 6, 4][rows]
+    assert (part.n_targets, part.place) == (batch.n_targets, batch.place)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_repeated_examples_follow_one_repetition_after_the_other(n: int) -> None:
+    batch = mixed_batch()
+    for tensor, whole in zip(all_tensors(batch.repeat(n)), all_tensors(batch), strict=True):
+        assert tensor.dtype == whole.dtype
+        assert torch.equal(tensor, torch.cat([whole] * n))
 
 
 def test_keys_of_a_place_depend_on_step_part_and_name_but_not_on_the_epoch() -> None:

@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import (
-    Batch,
-    Cursor,
-    Loader,
-    PairCollator,
-    TokenStore,
-    fixed_order,
-    prefetch,
-)
+from regard.data import Batch, Cursor, Loader, PairCollator, TokenStore, fixed_order, prefetch
 from regard.errors import DataError
 
 StoreMaker = Callable[..., TokenStore]
@@ -96,6 +88,16 @@ def test_ranks_divide_the_batches_of_one_process(make_store: StoreMaker, world_s
         assert [batch.place for batch in divided] == [batch.place for batch in update]
 
 
+def test_a_batch_knows_its_place_in_the_run(make_store: StoreMaker) -> None:
+    loader = make_loader(make_store(40), accumulate=2)
+    n_batches = len(loader.epoch_order(0))
+    places = [batch.place for update, _ in read(loader, n_batches, step=5) for batch in update]
+    assert [(place.step, place.part) for place in places[:4]] == [(5, 0), (5, 1), (6, 0), (6, 1)]
+    assert [(place.epoch, place.index) for place in places[:n_batches]] == [(0, index) for index in range(n_batches)]
+    assert (places[n_batches].epoch, places[n_batches].index) == (1, 0)
+    assert {place.seed for place in places} == {3}
+
+
 def test_each_batch_epoch_and_side_has_its_own_reproducible_sampling_seed(make_store: StoreMaker) -> None:
     store = make_store(30)
     seeds: list[int] = []
@@ -151,6 +153,7 @@ def test_validation_reads_every_pair_once_in_the_same_batches(make_store: StoreM
 
     assert sorted(indices(read_all())) == list(range(100))
     assert indices(read_all()) == indices(read_all())
+    assert {batch.place.step for batch in read_all()} == {None}  # outside training
     assert sum(batch.n_targets[0] for batch in read_all()) == store.meta.n_target_tokens + 100
 
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data import NO_TARGET, Batch, Cursor, Place
+from regard.data import NO_TARGET, Batch, Cursor
 from regard.errors import RunError, TrainingStopped
 from regard.models import named_weights
 from regard.training import Stop, Training, Validation, average, fit, noam
+from regard.training.gradients.one_process import BatchLoss, OneProcess
 from regard.training.loop import measure_seconds_per_step, train_step, validate_training
 from regard.training.objectives import TermSums, term_sums
 
@@ -325,18 +326,59 @@ def test_a_penalty_on_the_weights_is_added_once_per_update(
     assert losses[1] - losses[0] == pytest.approx(float(training.model.output_weight.detach().sum()), rel=1e-3)
 
 
-def test_two_ranks_see_the_dropout_of_one_rank_with_two_batches(make_training: Maker) -> None:
-    """What is random is a function of a batch's place in the update, not of the rank that computes it."""
-    training = make_training("a", dropout=0.5, accumulate=2)
+def gradient_of(training: Training, update: list[Batch], n_targets: tuple[int, ...]) -> Tensor:
+    training.model.zero_grad()
+    for batch in update:
+        training.gradients(batch, n_targets)
+    return torch.cat([p.grad.flatten() for p in training.model.parameters() if p.grad is not None])
+
+
+def test_two_ranks_compute_the_gradient_of_one_rank_with_two_batches(make_training: Maker) -> None:
+    """Dropout and sampling are functions of a batch's place in the update, not of the rank that computes it."""
+    training = make_training("a", dropout=0.5, sampling=True, accumulate=2)
     ranks = [replace(training.loader, accumulate=1, world_size=2, rank=rank) for rank in range(2)]
-    update = first_update(training)
-    divided = [next(rank.updates(Cursor()))[0][0] for rank in ranks]
-    for batch, same in zip(update, divided, strict=True):
+    updates = [loader.updates(Cursor()) for loader in (training.loader, *ranks)]
+    for _ in range(3):
+        (update, cursor), *divided = map(next, updates)
+        assert [after for _, after in divided] == [cursor, cursor]
+        n_targets = (sum(batch.n_targets[0] for batch in update),)
+        expected = gradient_of(training, update, n_targets)
+        first, second = (gradient_of(training, batches, n_targets) for batches, _ in divided)
+        torch.testing.assert_close(first + second, expected, atol=1e-6, rtol=0)
+    in_one_place = [replace(batch, place=update[0].place) for batch in update]
+    assert float((gradient_of(training, in_one_place, n_targets) - expected).abs().max()) > 1e-3
+
+
+class RecordedGradients(OneProcess):
+    """Records the batches of a training."""
+
+    def __init__(self, training: Training) -> None:
+        super().__init__(training.config, training.model, training.device)
+        self.batches: list[Batch] = []
+
+    def __call__(self, batch: Batch, n_targets: tuple[int, ...]) -> BatchLoss:
+        self.batches.append(batch)
+        return super().__call__(batch, n_targets)
+
+
+def test_a_resumed_run_has_the_batches_of_an_uninterrupted_one(make_training: Maker) -> None:
+    def recorded(name: str) -> tuple[Training, RecordedGradients]:
+        training = make_training(name, accumulate=2, sampling=True)
+        gradients = RecordedGradients(training)
+        return replace(training, gradients=gradients), gradients
+
+    (whole, expected), (first, before), (second, after) = (recorded(name) for name in ("whole", "parts", "parts"))
+    run(whole)
+    run_until(first, 7)
+    run(second)
+    places = [(batch.place.step, batch.place.part) for batch in expected.batches]
+    assert places == [(step, part) for step in range(1, 21) for part in (0, 1)]
+    assert expected.batches[-1].place.epoch > 0
+    assert [batch.place.step for batch in after.batches[:2]] == [8, 8]
+    for batch, same in zip(expected.batches, before.batches + after.batches, strict=True):
         assert batch.place == same.place
-        assert training.gradients(batch, (7,)) == training.gradients(same, (7,))
-    other = replace(update[0], place=replace(update[0].place, part=1))
-    assert training.gradients(update[0], (7,)) != training.gradients(other, (7,))
-    assert Place(seed=1, step=1, part=0).key("dropout") == update[0].place.key("dropout")
+        assert batch.indices.tolist() == same.indices.tolist()
+        assert all(map(torch.equal, (*batch.inputs, *batch.targets), (*same.inputs, *same.targets)))
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])

@@ -43,7 +43,7 @@ def test_scores_are_means_over_tokens_not_over_batches() -> None:
         assert result.accuracy == pytest.approx(n_correct / n)
 
 
-def test_uniform_model_has_the_perplexity_of_the_vocabulary_size() -> None:
+def test_uniform_model_has_the_loss_of_a_guess() -> None:
     model = make_model()
     torch.nn.init.zeros_(model.output_weight)
     result = validate(model, make_batches(2), CPU)

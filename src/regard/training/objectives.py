@@ -38,7 +38,7 @@ def term_sums(model: Model, batch: Batch, smoothing: float = 0.0, r_drop: float 
 
 def _sums(term: Term, passes: int, smoothing: float, r_drop: float) -> TermSums:
     # float32: under bfloat16 autocast the softmax over a whole vocabulary would drift
-    hidden = term.hidden.float().view(passes, -1, term.hidden.shape[-1])  # (P, …, D)
+    hidden = term.hidden.float().reshape(passes, -1, term.hidden.shape[-1])  # (P, …, D)
     targets = term.targets.reshape(passes, -1)[0]
     is_asked = targets != NO_TARGET
     if not bool(torch.all(is_asked)):
