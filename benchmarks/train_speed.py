@@ -148,7 +148,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     for group in optimizer.param_groups:
         group["lr"] = 1e-4
     training = Training(
-        config=config, model=model, loader=None, validate=None, best_by=None, device=torch.device("cpu"),
+        config=config, model=model, loader=None, validate=None, measures=(), device=torch.device("cpu"),
         checkpoints=None, identity={}, optimizer=optimizer, ema=None, workers=OneWorker(),
         gradients=make_gradients(config, spec, model, torch.device("cpu")),
     )  # fmt: skip

@@ -66,7 +66,7 @@ class BagOfWords(TranslationModel):
     def encode(self, src: Tensor, trace: Trace | None = None) -> Bag:
         embedded = self.words_in(src)  # (B, S, D)
         if trace is not None:
-            embedded = trace.record("words_in.embedding", embedded, kind="embedding", axes=("source", "unit"))
+            trace.record("words_in.embedding", embedded, kind="embedding", axes=("source", "unit"))
         is_word = (src != self.pad_id)[:, :, None]
         return Bag((self.dropout(embedded) * is_word).sum(1) / is_word.sum(1))  # (B, D)
 

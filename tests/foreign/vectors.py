@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, Field
-from regard.lens.inspect import inspect
 from torch import nn
 
 from regard.artifact import Description, LoadedModel, load_described
@@ -216,6 +215,8 @@ class VectorTask(Task[Data]):
         return Evaluation({"error": 1 - sum(right) / len(right)}, len(right))
 
     def look(self, described: Description, value: Any) -> Any:
+        from regard.lens.inspect import inspect
+
         predictor = self.predictor(described)
         return inspect(predictor.loaded.model, predictor.batch([value]), predictor.predict([value])[0].to_dict())
 

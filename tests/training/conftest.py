@@ -72,9 +72,9 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
         model = spec.build()
         n_best = config.average if config.average_of == "best" else 1
         checkpoints = Checkpoints(tmp_path / name, keep_last=max(2, config.average), keep_best=n_best)
-        best_by = Measure(config.best_by, config.best_by, 3, higher_is_better=config.best_by != "loss")
+        measures = Measure("loss", "loss", 3, False), Measure("accuracy", "accuracy", 1, True, is_share=True)
         training = Training.build(
-            config, spec, model, loader, validate, best_by, device, checkpoints, {"recipe": "this one"}
+            config, spec, model, loader, validate, measures, device, checkpoints, {"recipe": "this one"}
         )
         if not two_processes:
             return training

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import exp
 from time import perf_counter
 from types import TracebackType
@@ -12,6 +13,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from regard.report.wording import duration
 from regard.run import Callbacks
+from regard.training import Measure
+from regard.training.metrics import FORMER_MEASURES, read_measures
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -38,6 +41,8 @@ class TrainingDisplay(Callbacks):
         self._first: tuple[int, float] | None = None  # step and time of the first step in this process
         self._speed = 0.0  # target tokens per second, smoothed
         self._budget_seconds: float | None = None
+        self._unit = "tokens"
+        self._measures: Sequence[Measure] = FORMER_MEASURES
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -77,14 +82,16 @@ class TrainingDisplay(Callbacks):
                 self.print(f"{label}: {finding['message']}")
 
     def _on_plan(self, **plan: Any) -> None:
-        self._budget_seconds = plan["budget_seconds"]
-        n_skipped = plan["n_blank"] + plan["n_too_long"]
+        self._budget_seconds, self._unit = plan["budget_seconds"], plan["unit"]
+        self._measures = [Measure(**measure) for measure in plan["measures"]]
+        n_skipped, examples = plan.get("n_blank", 0) + plan.get("n_too_long", 0), plan["examples"]
+        label = "text" if "vocabulary" in plan else "data"
         self.print(
-            f"text      {plan['n_pairs']:,} training pairs, {plan['n_validation']:,} validation pairs"
+            f"{label:<10}{plan['n_pairs']:,} training {examples}, {plan['n_validation']:,} validation {examples}"
             + (f", {n_skipped:,} skipped (blank or too long)" if n_skipped else "")
         )
-        millions = plan["n_parameters"] / 1e6
-        self.print(f"model     {plan['preset']}, {millions:.1f}M parameters, vocabulary {plan['vocabulary']:,}")
+        vocabulary = f", vocabulary {plan['vocabulary']:,}" if "vocabulary" in plan else ""
+        self.print(f"model     {plan['preset']}, {plan['n_parameters'] / 1e6:.1f}M parameters{vocabulary}")
         epochs = plan["steps"] / plan["steps_an_epoch"]
         precision = " in bfloat16" if plan["precision"] == "bfloat16" else ""
         self.print(
@@ -98,8 +105,10 @@ class TrainingDisplay(Callbacks):
     def _on_skipped(self, checkpoint: str, reason: str, **_: Any) -> None:
         self.print(f"skipped checkpoint {checkpoint}: {reason}")
 
-    def _on_resume(self, step: int, steps: int, budget_seconds: float | None, **_: Any) -> None:
-        self._budget_seconds = budget_seconds
+    def _on_resume(
+        self, step: int, steps: int, budget_seconds: float | None, measures: list[dict[str, Any]], **_: Any
+    ) -> None:
+        self._budget_seconds, self._measures = budget_seconds, [Measure(**measure) for measure in measures]
         self.print(f"resuming after step {step:,} of {steps:,}")
 
     def _on_refit(self, steps: int, was: int, **_: Any) -> None:
@@ -123,32 +132,34 @@ class TrainingDisplay(Callbacks):
         if self._budget_seconds is not None:  # the number of steps will be adapted to the budget
             remaining = min(remaining, max(0.0, self._budget_seconds - elapsed_seconds))
         eta = duration(remaining) if n_taken > 1 else "…"
-        numbers = (
-            f"step {step:,}/{steps:,}  loss {loss:.3f}  perplexity {exp(min(nll, 20)):.2f}  {self._speed:,.0f} tokens/s"
-        )
+        perplexity = f"  perplexity {exp(min(nll, 20)):.2f}" if self._unit == "tokens" else ""
+        numbers = f"step {step:,}/{steps:,}  loss {loss:.3f}{perplexity}  {self._speed:,.0f} {self._unit}/s"
         if self._task is not None:
             self._bar.update(self._task, completed=step, total=steps, numbers=numbers, eta=f"{eta} left")
         if not self._live and now - self._printed_at >= _SECONDS_BETWEEN_LINES:
             self._printed_at = now
             self.print(f"{numbers}  {eta} left")
 
-    def _on_validation(
-        self, step: int, loss: float, perplexity: float, accuracy: float, best: bool, **fields: Any
-    ) -> None:
-        scores = f"  BLEU {fields['bleu']:.1f}  chrF++ {fields['chrf']:.1f}" if "bleu" in fields else ""
-        mark = "  (best)" if best else ""
+    def _on_validation(self, step: int, best: bool, samples: Sequence[dict[str, str]] = (), **metrics: float) -> None:
         self.print(
-            f"step {step:>7,}  validation: loss {loss:.3f}  perplexity {perplexity:.2f}  accuracy {accuracy:.1%}"
-            f"{scores}{mark}"
+            f"step {step:>7,}  validation: {shown(self._measures, metrics, '  ')}" + ("  (best)" if best else "")
         )
-        for sample in fields.get("samples", [])[:1]:
-            self.print(f"              {sample['source'][:80]}  →  {sample['translation'][:80]}")
+        for sample in samples[:1]:
+            given, *_, output = sample.values()
+            self.print(f"              {given[:80]}  →  {output[:80]}")
 
-    def _on_finished(self, path: str, elapsed_seconds: float, perplexity: float, accuracy: float, **_: Any) -> None:
-        self.print(
-            f"finished in {duration(elapsed_seconds)}: perplexity {perplexity:.2f}, token accuracy {accuracy:.1%}"
-        )
+    def _on_finished(self, path: str, elapsed_seconds: float, **facts: Any) -> None:
+        self.print(f"finished in {duration(elapsed_seconds)}: {_facts_shown(facts)}")
         self.print(f"the model is in {path}/model")
 
-    def _on_already_finished(self, path: str, perplexity: float, accuracy: float, **_: Any) -> None:
-        self.print(f"{path} is finished: perplexity {perplexity:.2f}, token accuracy {accuracy:.1%}; nothing to do")
+    def _on_already_finished(self, path: str, **facts: Any) -> None:
+        self.print(f"{path} is finished: {_facts_shown(facts)}; nothing to do")
+
+
+def shown(measures: Sequence[Measure], metrics: Mapping[str, Any], separator: str) -> str:
+    """The values of the measures that there are."""
+    return separator.join(measure.show(metrics[measure.name]) for measure in measures if measure.name in metrics)
+
+
+def _facts_shown(facts: Mapping[str, Any]) -> str:
+    return shown(read_measures(facts.get("measures")), facts, ", ")

@@ -88,7 +88,7 @@ def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Tr
         model,
         prepared.loader,
         lambda model: prepared.task.validate(model, prepared.data, config, device),
-        next(measure for measure in recipe.measures if measure.name == config.best_by),
+        recipe.measures,
         device,
         checkpoints,
         {"recipe": prepared.identity},

@@ -160,6 +160,7 @@ def _announce(prepared: PreparedRun, seconds_per_step: float, device: torch.devi
         preset=recipe.architecture.preset_of(config) or config.describe(),
         size=config.describe(),
         measures=[measure._asdict() for measure in recipe.measures],
+        examples=prepared.task.examples,
         unit=prepared.task.unit,
         n_parameters=n_parameters,
         n_pairs=len(data.train),

@@ -105,6 +105,7 @@ class Task(ABC, Generic[D]):
     sections: ClassVar[Mapping[str, type[BaseModel]]]  # of a recipe, besides [model] and [training]
     architecture: ClassVar[str]  # the default
     measures: ClassVar[tuple[Measure, ...]]  # in the order in which they are shown; "loss" is one of them
+    examples: ClassVar[str] = "examples"  # what the training data consists of
     unit: ClassVar[str] = "tokens"  # what training processes per second
 
     def check(self, recipe: Any) -> None:

@@ -46,7 +46,7 @@ class Training:
     model: Model
     loader: Loader
     validate: Callable[[Model], Validation]
-    best_by: Measure  # decides which checkpoint is best
+    measures: tuple[Measure, ...]
     device: torch.device
     checkpoints: Checkpoints
     identity: dict[str, str]  # the digest of the recipe: checkpoints of another recipe are refused
@@ -63,7 +63,7 @@ class Training:
         model: Model,
         loader: Loader,
         validate: Callable[[Model], Validation],
-        best_by: Measure,
+        measures: tuple[Measure, ...],
         device: torch.device,
         checkpoints: Checkpoints,
         identity: dict[str, str],
@@ -75,7 +75,7 @@ class Training:
             model=model,
             loader=loader,
             validate=validate,
-            best_by=best_by,
+            measures=measures,
             device=device,
             checkpoints=checkpoints,
             identity=identity,
@@ -188,7 +188,7 @@ def _resume(training: Training, on_event: OnEvent, spent_seconds: float) -> Prog
         )
     progress = _restore(training, checkpoint)
     on_event("resume", step=checkpoint.step, steps=progress.steps, budget_seconds=training.config.budget_seconds,
-             flush=True)  # fmt: skip
+             measures=[measure._asdict() for measure in training.measures], flush=True)  # fmt: skip
     return progress
 
 
@@ -223,7 +223,8 @@ def _validate_and_save(
         validation = validate_training(training, use_ema=True)
         progress = replace(progress, validation_seconds=clock.elapsed_seconds() - started_at)
         value = validation.metrics[config.best_by]
-        score = -value if training.best_by.higher_is_better else value
+        [best_by] = (measure for measure in training.measures if measure.name == config.best_by)
+        score = -value if best_by.higher_is_better else value
         if not isfinite(score):
             raise RunError(f"step {progress.step}: the validation {config.best_by} is {score}", hint=_DIVERGED_HINT)
         progress = _update_best(progress, score, config.patience)

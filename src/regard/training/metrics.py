@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Measure(NamedTuple):
@@ -21,6 +21,21 @@ class Measure(NamedTuple):
     def show(self, value: float) -> str:
         """With its label: "BLEU 31.4", "accuracy 62.0%"."""
         return f"{self.label} {self.format(value)}"
+
+
+# of translation: journals and models of 0.1.0 do not name theirs
+FORMER_MEASURES = (
+    Measure("loss", "loss", 3, higher_is_better=False),
+    Measure("perplexity", "perplexity", 2, higher_is_better=False),
+    Measure("accuracy", "accuracy", 1, higher_is_better=True, is_share=True),
+    Measure("bleu", "BLEU", 1, higher_is_better=True),
+    Measure("chrf", "chrF++", 1, higher_is_better=True),
+)
+
+
+def read_measures(stored: Any) -> tuple[Measure, ...]:
+    """Measures as a journal or the facts of a model have them."""
+    return FORMER_MEASURES if stored is None else tuple(Measure(**measure) for measure in stored)
 
 
 @dataclass(frozen=True)

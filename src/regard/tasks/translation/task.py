@@ -68,8 +68,9 @@ class Translation(Task[TranslationData]):
     usage = 'echo "A sentence." | regard translate this/folder'
     sections: ClassVar = {"data": DataConfig, "text": TextConfig}
     architecture = "transformer"
+    examples = "pairs"
     measures = (
-        Measure("loss", "loss", 4, higher_is_better=False),
+        Measure("loss", "loss", 3, higher_is_better=False),
         Measure("perplexity", "perplexity", 2, higher_is_better=False),
         Measure("accuracy", "accuracy", 1, higher_is_better=True, is_share=True),
         Measure("bleu", "BLEU", 1, higher_is_better=True),

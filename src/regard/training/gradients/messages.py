@@ -45,7 +45,7 @@ def _receive_exactly(connection: socket.socket, n: int) -> bytes | None:
 
 def encode_request(batch: Batch, n_targets: tuple[int, ...], dropout_seed: int) -> tuple[bytes, bytes]:
     """A description as JSON, and the bytes of all tensors."""
-    tensors = [tensor.contiguous() for tensor in (*batch.inputs, *batch.targets)]
+    tensors = [tensor.clone(memory_format=torch.contiguous_format) for tensor in (*batch.inputs, *batch.targets)]
     request = {
         "n_targets": n_targets,
         "dropout_seed": dropout_seed,
