@@ -88,7 +88,7 @@ circle.ink, svg .name.ink { fill: var(--ink); }
 .heads th { padding-bottom: .2rem; } .heads th:first-child { padding-right: .75rem; }
 .heads td { width: 3.2rem; height: 2.4rem; border: 2px solid var(--ground); font-size: .85rem;
   background: rgb(var(--orange-rgb) / calc(var(--weight) * .75)); }
-.heads td.best { outline: 2px solid var(--ink); outline-offset: -2px; font-weight: 600; }
+td.best { font-weight: 600; } .heads td.best { outline: 2px solid var(--ink); outline-offset: -2px; }
 /* the comparison */
 .key { display: inline-block; min-width: 1.4em; padding: 0 .3em; border-radius: .25em; text-align: center;
   font-weight: 600; }

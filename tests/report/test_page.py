@@ -77,11 +77,11 @@ def test_page_has_all_sections(run: RunSummary) -> None:
     assert page.open == []
     headings = re.findall(r"<h2>(.*?)</h2>", report_page(run))
     assert headings == [
-        "Translations during training", "Training text", "Alignment heads", "Validation", "Events", "Recipe",
+        "Samples during training", "Training text", "Alignment heads", "Validation", "Events", "Recipe",
     ]  # fmt: skip
     line = (
-        "4,000 pairs · 2+3 layers, d_model 128, 4 heads · 1.4M parameters · 1.5 minutes · "
-        "BLEU 96.4, chrF++ 98.8, perplexity 1.10 · "
+        "4,000 pairs · n_encoder_layers 2, n_decoder_layers 3, d_model 128, n_heads 4 · 1.4M parameters · "
+        "1.5 minutes · BLEU 96.4, chrF++ 98.8, accuracy 80.0%, perplexity 1.10 · "
         "BLEU and chrF++: greedy translations of the first validation sentences"
     )
     assert summary_line(run) == line
@@ -93,7 +93,9 @@ def test_page_has_all_sections(run: RunSummary) -> None:
     charts = [
         attributes["aria-label"] or "" for tag, attributes in page.elements if tag == "svg" and "role" in attributes
     ]
-    assert [label.split(" by step")[0] for label in charts] == ["Loss", "BLEU and chrF++", "Learning rate", "Speed"]
+    assert [label.split(" by step")[0] for label in charts] == [
+        "Loss", "Perplexity", "Accuracy", "BLEU and chrF++", "Learning rate", "Speed",
+    ]  # fmt: skip
 
 
 def test_page_has_no_external_resources_and_no_scripts(run: RunSummary) -> None:
@@ -115,8 +117,8 @@ def test_page_has_no_external_resources_and_no_scripts(run: RunSummary) -> None:
     ("training", "n_validation", "which"),
     [
         ({"translated": 200}, 1000, "first 200"),
-        ({"translated": 1200}, 1000, "1,000"),
-        ({"translated": 200}, None, "first 200 (or fewer)"),
+        ({"translated": 1200}, 1000, "first 1,000"),
+        ({"translated": 200}, None, "first 200"),
         ({}, 1000, "first"),
     ],
 )
@@ -134,7 +136,7 @@ def test_page_without_scores_has_no_note_on_scoring(make_run: Make) -> None:
 @pytest.mark.parametrize(("dropout", "mentioned"), [(0.1, True), (0.0, False)])
 def test_note_on_dropout_needs_dropout(run: RunSummary, dropout: float, mentioned: bool) -> None:
     page = report_page(replace(run, recipe={"model": {"dropout": dropout}}))
-    assert "Negative log-likelihood per sub-word" in page
+    assert "Negative log-likelihood per token" in page
     assert ("measured with dropout" in page) == mentioned
 
 
@@ -173,7 +175,7 @@ def test_empty_run_has_a_page(make_run: Make) -> None:
     assert "no steps yet" in page.text
 
 
-def test_consecutive_equal_translations_are_shown_once(make_run: Make) -> None:
+def test_consecutive_equal_outputs_are_shown_once(make_run: Make) -> None:
     texts = ["a", "a", "b", *(str(i) for i in range(40)), "ein Hund", "ein Hund"]
     page = report_page(read_run(make_run(validation(i + 1, text) for i, text in enumerate(texts))))
     times = re.findall(r"<dt>step (.*?)</dt>", page)

@@ -25,17 +25,18 @@ def test_summary_of_a_finished_run_is_complete(make_run: Make) -> None:
     plan = {"event": "plan", "n_parameters": 5, "steps": 4, "seconds_a_step": 2.0}
     events = [plan, *map(step, (1, 2)), validation(2, "ein"), *map(step, (3, 4)), validation(4), finished()]
     summary = read_run(make_run(events)).to_dict()
-    assert (summary["format"], summary["name"], summary["state"]) == ("regard-run/1", "en-de", "finished")
+    assert (summary["format"], summary["name"], summary["state"]) == ("regard-run/2", "en-de", "finished")
     assert summary["recipe"]["model"]["d_model"] == 128
     assert summary["plan"] == {"n_parameters": 5, "steps": 4, "seconds_a_step": 2.0}
     assert [point["step"] for point in summary["steps"]] == [1, 2, 3, 4]
     assert summary["steps"][0] == {
-        "step": 1, "loss": 2.0, "perplexity": pytest.approx(2.718, abs=1e-3), "rate": 0.001,
+        "step": 1, "loss": 2.0, "nll": 1.0, "rate": 0.001,
         "tokens_per_second": 500.0, "elapsed_seconds": 12.0,
     }  # fmt: skip
     assert summary["validations"][0]["bleu"] == 31.4
     texts = [{"step": 2, "text": "ein"}, {"step": 4, "text": "ein Hund"}]
-    assert summary["samples"] == [{"source": "a dog", "reference": "ein Hund", "translations": texts}]
+    given = {"source": "a dog", "reference": "ein Hund"}
+    assert summary["samples"] == [{"given": given, "expected": "ein Hund", "outputs": texts}]
     assert summary["facts"]["alignment_head"]["head"] == 2
     assert "path" not in summary["facts"]
     assert summary["speed"] == {"tokens_per_second": 500.0, "elapsed_seconds": 18.0, "seconds_a_step": 2.0}
@@ -50,7 +51,7 @@ def test_repeated_steps_appear_once(make_run: Make) -> None:
     assert [point.step for point in summary.steps] == list(range(1, 26))
     assert [point.loss for point in summary.steps] == [10.0] * 20 + [2.0] * 5
     assert [point.step for point in summary.validations] == [10]
-    assert [sample.translations for sample in summary.samples] == [((10, "ein Hund"),)]
+    assert [sample.outputs for sample in summary.samples] == [((10, "ein Hund"),)]
     assert summary.notes == ("resumed after step 20",)
 
 
@@ -155,7 +156,7 @@ def test_invalid_events_are_skipped(make_run: Make) -> None:
     (run / "journal.jsonl").write_text("not json\n[1]\n\n" + "[" * 100_000 + "\n" + text)
     (run / "recipe.toml").write_bytes(b"\xff\xfe = [")
     summary = read_run(run)
-    assert [(point.step, point.loss, point.perplexity) for point in summary.steps] == [(1, None, None)]
+    assert [(point.step, point.loss, point.nll) for point in summary.steps] == [(1, None, None)]
     assert summary.recipe == {}
     assert json.loads(json.dumps(summary.to_dict(), allow_nan=False))["facts"] == {"bleu": None}
 

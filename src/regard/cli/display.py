@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -11,10 +10,9 @@ from typing import Any, Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from regard.metrics import TRANSLATION_MEASURES, Measure, headline, read_measures
 from regard.report.wording import duration
 from regard.run import Callbacks
-from regard.training import Measure
-from regard.training.metrics import FORMER_MEASURES, read_measures
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -39,10 +37,10 @@ class TrainingDisplay(Callbacks):
         self._stage = ""
         self._printed_at = float("-inf")
         self._first: tuple[int, float] | None = None  # step and time of the first step in this process
-        self._speed = 0.0  # target tokens per second, smoothed
-        self._budget_seconds: float | None = None
+        self._speed = 0.0  # tokens (or another unit) per second, smoothed
         self._unit = "tokens"
-        self._measures: Sequence[Measure] = FORMER_MEASURES
+        self._measures: Sequence[Measure] = TRANSLATION_MEASURES
+        self._budget_seconds: float | None = None
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -67,6 +65,9 @@ class TrainingDisplay(Callbacks):
             self._bar.update(self._task, completed=done, total=total)
 
     def on_event(self, event: str, **fields: Any) -> None:
+        if "measures" in fields:
+            self._measures = read_measures(fields)
+        self._unit = fields.get("unit", self._unit)
         handler = getattr(self, "_on_" + event.replace("-", "_"), None)
         if handler is not None:
             handler(**fields)
@@ -82,16 +83,15 @@ class TrainingDisplay(Callbacks):
                 self.print(f"{label}: {finding['message']}")
 
     def _on_plan(self, **plan: Any) -> None:
-        self._budget_seconds, self._unit = plan["budget_seconds"], plan["unit"]
-        self._measures = [Measure(**measure) for measure in plan["measures"]]
-        n_skipped, examples = plan.get("n_blank", 0) + plan.get("n_too_long", 0), plan["examples"]
-        label = "text" if "vocabulary" in plan else "data"
+        self._budget_seconds = plan["budget_seconds"]
+        n_skipped, noun = plan.get("n_blank", 0) + plan.get("n_too_long", 0), plan.get("examples", "pairs")
         self.print(
-            f"{label:<10}{plan['n_pairs']:,} training {examples}, {plan['n_validation']:,} validation {examples}"
+            f"data      {plan['n_pairs']:,} training {noun}, {plan['n_validation']:,} validation {noun}"
             + (f", {n_skipped:,} skipped (blank or too long)" if n_skipped else "")
         )
+        names = dict.fromkeys(str(plan[key]) for key in ("preset", "size") if plan.get(key))  # the size may be both
         vocabulary = f", vocabulary {plan['vocabulary']:,}" if "vocabulary" in plan else ""
-        self.print(f"model     {plan['preset']}, {plan['n_parameters'] / 1e6:.1f}M parameters{vocabulary}")
+        self.print(f"model     {', '.join(names)}, {plan['n_parameters'] / 1e6:.1f}M parameters{vocabulary}")
         epochs = plan["steps"] / plan["steps_an_epoch"]
         precision = " in bfloat16" if plan["precision"] == "bfloat16" else ""
         self.print(
@@ -105,10 +105,8 @@ class TrainingDisplay(Callbacks):
     def _on_skipped(self, checkpoint: str, reason: str, **_: Any) -> None:
         self.print(f"skipped checkpoint {checkpoint}: {reason}")
 
-    def _on_resume(
-        self, step: int, steps: int, budget_seconds: float | None, measures: list[dict[str, Any]], **_: Any
-    ) -> None:
-        self._budget_seconds, self._measures = budget_seconds, [Measure(**measure) for measure in measures]
+    def _on_resume(self, step: int, steps: int, budget_seconds: float | None, **_: Any) -> None:
+        self._budget_seconds = budget_seconds
         self.print(f"resuming after step {step:,} of {steps:,}")
 
     def _on_refit(self, steps: int, was: int, **_: Any) -> None:
@@ -118,7 +116,7 @@ class TrainingDisplay(Callbacks):
         self.print(f"warning: {message}")
 
     def _on_step(
-        self, step: int, steps: int, nll: float, loss: float, tokens_per_second: float, elapsed_seconds: float, **_: Any
+        self, step: int, steps: int, nll: float, tokens_per_second: float, elapsed_seconds: float, **fields: Any
     ) -> None:
         now = perf_counter()
         if self._first is None:
@@ -132,34 +130,30 @@ class TrainingDisplay(Callbacks):
         if self._budget_seconds is not None:  # the number of steps will be adapted to the budget
             remaining = min(remaining, max(0.0, self._budget_seconds - elapsed_seconds))
         eta = duration(remaining) if n_taken > 1 else "…"
-        perplexity = f"  perplexity {exp(min(nll, 20)):.2f}" if self._unit == "tokens" else ""
-        numbers = f"step {step:,}/{steps:,}  loss {loss:.3f}{perplexity}  {self._speed:,.0f} {self._unit}/s"
+        losses = {"loss": nll, **fields.get("losses", {})}  # without label smoothing, as in validations
+        shown = "  ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
+        numbers = f"step {step:,}/{steps:,}  {shown}  {self._speed:,.0f} {self._unit}/s"
         if self._task is not None:
             self._bar.update(self._task, completed=step, total=steps, numbers=numbers, eta=f"{eta} left")
         if not self._live and now - self._printed_at >= _SECONDS_BETWEEN_LINES:
             self._printed_at = now
             self.print(f"{numbers}  {eta} left")
 
-    def _on_validation(self, step: int, best: bool, samples: Sequence[dict[str, str]] = (), **metrics: float) -> None:
-        self.print(
-            f"step {step:>7,}  validation: {shown(self._measures, metrics, '  ')}" + ("  (best)" if best else "")
-        )
-        for sample in samples[:1]:
-            given, *_, output = sample.values()
-            self.print(f"              {given[:80]}  →  {output[:80]}")
+    def _on_validation(self, step: int, best: bool, **fields: Any) -> None:
+        scores = "  ".join(_shown(self._measures, fields))
+        self.print(f"step {step:>7,}  validation: {scores}{'  (best)' if best else ''}")
+        for sample in fields.get("samples", [])[:1]:
+            first, *_, last = sample.values()
+            self.print(f"              {first[:80]}  →  {last[:80]}")
 
     def _on_finished(self, path: str, elapsed_seconds: float, **facts: Any) -> None:
-        self.print(f"finished in {duration(elapsed_seconds)}: {_facts_shown(facts)}")
+        scores = ", ".join(_shown(headline(self._measures), facts))
+        self.print(f"finished in {duration(elapsed_seconds)}: {scores}")
         self.print(f"the model is in {path}/model")
 
     def _on_already_finished(self, path: str, **facts: Any) -> None:
-        self.print(f"{path} is finished: {_facts_shown(facts)}; nothing to do")
+        self.print(f"{path} is finished: {', '.join(_shown(headline(self._measures), facts))}; nothing to do")
 
 
-def shown(measures: Sequence[Measure], metrics: Mapping[str, Any], separator: str) -> str:
-    """The values of the measures that there are."""
-    return separator.join(measure.show(metrics[measure.name]) for measure in measures if measure.name in metrics)
-
-
-def _facts_shown(facts: Mapping[str, Any]) -> str:
-    return shown(read_measures(facts.get("measures")), facts, ", ")
+def _shown(measures: Sequence[Measure], values: Mapping[str, Any]) -> list[str]:
+    return [measure.show(values[measure.name]) for measure in measures if measure.name in values]

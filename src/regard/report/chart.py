@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import ceil, floor, log10
+from math import ceil, floor, log, log10
 
 from regard.report.wording import few_digits
 
@@ -17,13 +17,14 @@ HEIGHT = 200  # CSS pixels
 _UNITS = 1000  # width and height of the viewBox of the curves
 _LABEL_HEIGHT = 16
 _TICKS = 5
+COLOURS = ("orange", "blue", "ink")  # CSS classes
 
 Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One curve. `colour` is a CSS class: blue, orange or ink."""
+    """One curve. `colour` is one of COLOURS."""
 
     name: str
     points: Points
@@ -39,19 +40,37 @@ class _Scale:
     low: float
     high: float
     ticks: tuple[float, ...]
+    is_log: bool = False
 
     def share(self, value: float) -> float:
         """The position of a value, from 0 to 1."""
+        if self.is_log:
+            return log(value / self.low) / log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
 
-def chart(title: str, curves: Sequence[Curve], *, x_end: float, unit: str = "", note: str = "") -> str:
-    """A figure, or "" if no curve has points. `x_end` is the last step of the run."""
+def chart(
+    title: str,
+    curves: Sequence[Curve],
+    *,
+    x_end: float,
+    top: float | None = None,
+    unit: str = "",
+    note: str = "",
+    can_be_log: bool = False,
+) -> str:
+    """A figure, or "" if no curve has points. `x_end` is the last step of the run, `top` the end of the other axis.
+
+    With `can_be_log`, the axis of values that span enough is logarithmic.
+    """
     drawn = [curve for curve in curves if curve.points]
     if not drawn:
         return ""
     values = [y for curve in drawn for _, y in (*curve.points, *curve.raw)]
-    x, y = _steps_scale(max(x_end, *(point[0] for curve in drawn for point in curve.points))), scale(0.0, max(values))
+    x = _steps_scale(max(x_end, *(point[0] for curve in drawn for point in curve.points)))
+    is_log = can_be_log and max(values) > 5 * min(values) > 0
+    y = _log_scale(min(values), max(values)) if is_log else scale(min(0.0, *values), max(*values, top or 0.0))
+    unit = ", ".join(filter(None, (unit, "log scale" if is_log else "")))
     last = "; ".join(f"{curve.name} {few_digits(curve.points[-1][1])}" for curve in drawn)
     parts = [
         *(_y_tick(y, tick) for tick in y.ticks),
@@ -80,6 +99,15 @@ def scale(low: float, high: float) -> _Scale:
     step = next(factor * size for factor in (1, 2, 2.5, 5, 10) if factor * size >= rough * 0.999)
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
     return _Scale(first * step, last * step, tuple(i * step for i in range(first, last + 1)))
+
+
+def _log_scale(low: float, high: float) -> _Scale:
+    """A logarithmic range that contains both values, with ticks at 1, 2 and 5 times powers of ten."""
+    powers = [10.0**n for n in range(floor(log10(low)), ceil(log10(high)) + 1)]
+    ticks = [factor * power for power in powers for factor in ((1, 2, 5) if high < 100 * low else (1,))]
+    first = max(i for i, tick in enumerate(ticks) if tick <= low)
+    last = min(i for i, tick in enumerate(ticks) if tick >= high)
+    return _Scale(ticks[first], ticks[last], tuple(ticks[first : last + 1]), is_log=True)
 
 
 def smooth(points: Points, n_windows: int = 60) -> list[tuple[float, float]]:

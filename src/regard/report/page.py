@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from html import escape
-from math import log
 from typing import Any
 
 from regard import __version__
 from regard.html_page import html_document
+from regard.metrics import Measure, chart_groups, headline
 from regard.report import sections
-from regard.report.chart import Curve, chart, smooth
+from regard.report.chart import COLOURS, Curve, chart, smooth
 from regard.report.replay import number
 from regard.report.summary import RunSummary
-from regard.report.wording import count, duration, shape
+from regard.report.wording import count, duration, sizes, title
 
 REFRESH_SECONDS = 5
 
-_LOSS_NOTE = "Negative log-likelihood per sub-word, without label smoothing."
 _DROPOUT_NOTE = " The training loss is measured with dropout, the validation loss without."
 
 
@@ -39,18 +40,18 @@ def report_page(run: RunSummary, *, reload: bool = False) -> str:
 
 
 def summary_line(run: RunSummary) -> str:
-    """The run in one line: pairs, shape, parameters, time, scores."""
+    """The run in one line: data, size, parameters, time, scores."""
     plan, facts, scores = run.plan or {}, run.facts or {}, _scores(run)
     n_pairs = number(plan.get("n_pairs")) or number(facts.get("n_pairs"))
     n_parameters = number(plan.get("n_parameters")) or number(facts.get("n_parameters"))
     elapsed = run.speed.get("elapsed_seconds")
     parts = [
-        f"{n_pairs:,} pairs" if n_pairs else "",
-        shape(_recipe_table(run, "model")),
+        f"{n_pairs:,} {plan.get('examples', 'pairs')}" if n_pairs else "",
+        str(plan.get("size") or sizes(_recipe_table(run, "model"))),
         f"{n_parameters / 1e6:.1f}M parameters" if n_parameters else "",
         "" if elapsed is None else f"{elapsed / 60:.1f} minutes" if elapsed < 6000 else duration(elapsed),
-        ", ".join(f"{name} {value}" for name, value in scores.items()),
-        _how_scored(run) if "BLEU" in scores else "",
+        ", ".join(f"{measure.label} {value}" for measure, value in scores.items()),
+        _how_scored(run, scores),
     ]
     return " · ".join(part for part in parts if part)
 
@@ -77,31 +78,29 @@ def _header(run: RunSummary, live: bool) -> str:
     )
 
 
-def _scores(run: RunSummary) -> dict[str, str]:
-    """Scores of the finished model, or of the last validation."""
-    facts, last = run.facts or {}, run.validations[-1] if run.validations else None
-    named = (("BLEU", "bleu", 1), ("chrF++", "chrf", 1), ("perplexity", "perplexity", 2))
+def _scores(run: RunSummary) -> dict[Measure, str]:
+    """Values of the finished model, or of the last validation."""
+    facts, last = run.facts or {}, run.validations[-1].metrics if run.validations else {}
     scores = {}
-    for name, key, digits in named:
-        value = number(facts.get(key))
-        if value is None and last is not None:
-            value = getattr(last, key)
-        if value is not None:
-            scores[name] = f"{value:,.{digits}f}"
+    for measure in headline(run.measures):
+        value = number(facts.get(measure.name))
+        if (value := last.get(measure.name) if value is None else value) is not None:
+            scores[measure] = measure.format(value)
     return scores
 
 
-def _how_scored(run: RunSummary) -> str:
-    """What the scores were measured on: they are not those of a test set."""
-    translated = number(_recipe_table(run, "training").get("translated"))
-    n_validation = number((run.plan or {}).get("n_validation"))
-    if translated is None:
-        sentences = "first"
-    elif n_validation is None:
-        sentences = f"first {translated:,} (or fewer)"
-    else:
-        sentences = f"first {translated:,}" if translated < n_validation else f"{n_validation:,}"
-    return f"BLEU and chrF++: greedy translations of the {sentences} validation sentences"
+def _how_scored(run: RunSummary, scores: Iterable[Measure]) -> str:
+    """What was measured on only a part of the validation set, and on how much of it."""
+    n_validation, training = number((run.plan or {}).get("n_validation")), _recipe_table(run, "training")
+
+    def fill(match: re.Match[str]) -> str:
+        n = number(training.get(match[1]))
+        return "" if n is None else f"{n if n_validation is None else min(n, n_validation):,} "
+
+    labels: dict[str, list[str]] = {}
+    for measure in scores:
+        labels.setdefault(re.sub(r"\{(\w+)\} ", fill, measure.note), []).append(measure.label)
+    return "; ".join(f"{' and '.join(names)}: {note}" for note, names in labels.items() if note)
 
 
 def _recipe_table(run: RunSummary, name: str) -> dict[str, Any]:
@@ -111,41 +110,49 @@ def _recipe_table(run: RunSummary, name: str) -> dict[str, Any]:
 
 
 def _figures(run: RunSummary) -> dict[str, str]:
-    figures = _scores(run)
+    figures = {measure.label: value for measure, value in _scores(run).items()}
     if (elapsed := run.speed.get("elapsed_seconds")) is not None:
         figures["time"] = duration(elapsed)
     if (speed := run.speed.get("tokens_per_second")) is not None:
-        figures["tokens per second"] = count(speed)
+        figures[f"{run.unit} per second"] = count(speed)
     return figures
 
 
 def _charts(run: RunSummary) -> str:
     steps, validations = run.steps, run.validations
     end = max(run.n_steps or 0, steps[-1].step if steps else 0, validations[-1].step if validations else 0)
-    nll = [
-        (point.step, log(point.perplexity)) for point in steps if point.perplexity is not None and point.perplexity > 0
-    ]
-    loss, bleu, chrf = (
-        [(point.step, value) for point in validations if (value := getattr(point, name)) is not None]
-        for name in ("loss", "bleu", "chrf")
-    )
-    rate, speed = (
+    nll, rate, speed = (
         [(point.step, value) for point in steps if (value := getattr(point, name)) is not None]
-        for name in ("rate", "tokens_per_second")
+        for name in ("nll", "rate", "tokens_per_second")
     )
     training = Curve(name="training", points=smooth(nll), raw=nll, colour="blue")
-    validation = Curve(name="validation", points=loss, colour="orange", dots=len(loss) <= 100)
-    scores = [Curve(name=name, points=points, colour=colour, dots=len(points) <= 100)
-              for name, points, colour in (("BLEU", bleu, "orange"), ("chrF++", chrf, "blue"))]  # fmt: skip
-    note = _LOSS_NOTE + (_DROPOUT_NOTE if (number(_recipe_table(run, "model").get("dropout")) or 0) > 0 else "")
+    validation = _measured(run, "loss", "validation", "orange")
+    note = f"Negative log-likelihood per {run.unit.removesuffix('s')}, without label smoothing."
+    note += _DROPOUT_NOTE if (number(_recipe_table(run, "model").get("dropout")) or 0) > 0 else ""
     figures = (
         chart("Loss", [training, validation], x_end=end, note=note),
-        chart("BLEU and chrF++", scores, x_end=end, unit="validation set, greedy"),
+        *(_measure_chart(run, group, end) for group in chart_groups(run.measures)),
         chart("Learning rate", [Curve(name="rate", points=rate, colour="ink")], x_end=end),
         chart("Speed", [Curve(name="speed", points=smooth(speed), raw=speed, colour="ink")], x_end=end,
-              unit="target tokens per second"),
+              unit=f"{run.unit} per second"),
     )  # fmt: skip
     return "\n".join(figure for figure in figures if figure)
+
+
+def _measure_chart(run: RunSummary, group: Sequence[Measure], end: float) -> str:
+    """One chart of measures that look alike; shares from 0 to 100%, and what should be low perhaps logarithmic."""
+    share, low = group[0].is_share, not group[0].higher_is_better
+    curves = [
+        _measured(run, measure.name, measure.label, colour, factor=100 if share else 1)
+        for measure, colour in zip(group, COLOURS, strict=False)
+    ]
+    return chart(title([measure.label for measure in group]), curves, x_end=end, top=100 if share else None,
+                 unit="percent" if share else "", can_be_log=low and not share)  # fmt: skip
+
+
+def _measured(run: RunSummary, measure: str, name: str, colour: str, factor: float = 1) -> Curve:
+    points = [(point.step, factor * point.metrics[measure]) for point in run.validations if measure in point.metrics]
+    return Curve(name=name, points=points, colour=colour, dots=len(points) <= 100)
 
 
 def _as_of(run: RunSummary) -> str:

@@ -6,20 +6,21 @@ A journal may be damaged or from an older version: invalid events and values are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import exp, isnan
+from math import isnan
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from regard.metrics import read_measures
 from regard.report.summary import RunSummary, SampleHistory, State, StepPoint, ValidationPoint
 
 MAX_POINTS = 1_000
 MAX_SAMPLES = 20
-MAX_TRANSLATIONS = 100  # per sample
+MAX_OUTPUTS = 100  # per sample
+MAX_TEXTS = 10  # per sample
 MAX_FINDINGS = 200
 MAX_NOTES = 50
 MAX_CHARACTERS = 1_000  # per text
 MAX_NUMBER = 1e300  # JSON has no limit
 
-_MAX_EXPONENT = 700.0
 _SIDE_FIELDS = ("name", "n_lines", "n_blank", "words", "characters")
 _EVENT_FIELDS = ("event", "at", "path", "elapsed_seconds")
 
@@ -76,7 +77,7 @@ class Replay:
         self._facts: dict[str, Any] | None = None
         self._steps: Downsampled[StepPoint] = Downsampled(MAX_POINTS)
         self._validations: Downsampled[ValidationPoint] = Downsampled(MAX_POINTS)
-        self._samples: dict[tuple[str, str], Downsampled[str]] = {}
+        self._samples: dict[tuple[tuple[str, str], ...], Downsampled[str]] = {}
         self._corpora: list[dict[str, Any]] = []
         self._findings: list[dict[str, Any]] = []
         self._notes: list[str] = []
@@ -108,9 +109,9 @@ class Replay:
             steps=tuple(point for _, point in self._steps),
             validations=tuple(point for _, point in self._validations),
             samples=tuple(
-                SampleHistory(source=source, reference=reference, translations=tuple(translations))
-                for (source, reference), translations in self._samples.items()
-                if len(translations)
+                SampleHistory(given=given, outputs=tuple(outputs))
+                for given, outputs in self._samples.items()
+                if len(outputs)
             ),
             corpora=tuple(self._corpora),
             findings=tuple(self._findings),
@@ -127,11 +128,11 @@ class Replay:
         step, seconds = _natural(event.get("step")), number(event.get("elapsed_seconds"))
         if step is None:
             return
-        nll, speed = number(event.get("nll")), number(event.get("tokens_per_second"))
+        speed = number(event.get("tokens_per_second"))
         point = StepPoint(
             step=step,
             loss=number(event.get("loss")),
-            perplexity=None if nll is None else exp(min(nll, _MAX_EXPONENT)),
+            nll=number(event.get("nll")),
             rate=number(event.get("rate")),
             tokens_per_second=speed,
             elapsed_seconds=seconds,
@@ -151,16 +152,15 @@ class Replay:
         step = _natural(event.get("step"))
         if step is None:
             return
-        names = ("loss", "perplexity", "accuracy", "bleu", "chrf")
-        values = {name: number(event.get(name)) for name in names}
-        self._validations.add(step, ValidationPoint(step=step, **values))
+        values = {measure.name: number(event.get(measure.name)) for measure in read_measures(self._plan)}
+        metrics = {name: value for name, value in values.items() if value is not None}
+        self._validations.add(step, ValidationPoint(step=step, metrics=metrics))
         samples = event.get("samples")
         for sample in samples[:MAX_SAMPLES] if isinstance(samples, list) else []:
-            match sample:
-                case {"source": str(source), "reference": str(reference), "translation": str(translation)}:
-                    key = (_shorten(source), _shorten(reference))
-                    if key in self._samples or len(self._samples) < MAX_SAMPLES:
-                        self._samples.setdefault(key, Downsampled(MAX_TRANSLATIONS)).add(step, _shorten(translation))
+            if _is_sample(sample):
+                *given, (_, output) = ((_shorten(name), _shorten(text)) for name, text in sample.items())
+                if (key := tuple(given)) in self._samples or len(self._samples) < MAX_SAMPLES:
+                    self._samples.setdefault(key, Downsampled(MAX_OUTPUTS)).add(step, output)
 
     def _on_resume(self, event: Event) -> None:
         step = _natural(event.get("step"))
@@ -204,8 +204,8 @@ class Replay:
         """Remove this step and those after it: they are computed again."""
         self._steps.remove_from(step)
         self._validations.remove_from(step)
-        for translations in self._samples.values():
-            translations.remove_from(step)
+        for outputs in self._samples.values():
+            outputs.remove_from(step)
 
     def _note(self, text: str) -> None:
         if len(self._notes) < MAX_NOTES:
@@ -244,6 +244,15 @@ def number(value: Any) -> float | None:
 
 def _natural(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER else None
+
+
+def _is_sample(sample: Any) -> bool:
+    """Whether it is an input, the model's output and perhaps texts between them, by name."""
+    return (
+        isinstance(sample, dict)
+        and 2 <= len(sample) <= MAX_TEXTS
+        and all(isinstance(text, str) for text in sample.values())
+    )
 
 
 def _shorten(text: str) -> str:

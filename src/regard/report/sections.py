@@ -11,31 +11,32 @@ from typing import Any
 
 import tomli_w
 
+from regard.metrics import Measure
 from regard.report.replay import number
-from regard.report.summary import RunSummary, SampleHistory
+from regard.report.summary import RunSummary, SampleHistory, ValidationPoint
 from regard.report.wording import count, few_digits
 
 _MAX_ROWS = 60  # in the table of validations
-_MAX_TRANSLATIONS = 8  # per sample
+_MAX_OUTPUTS = 8  # per sample
 _MIN_AGREEMENT = 0.4  # share of a head's weight on the aligned word; a random head has about a tenth of that
 
 
 def samples(run: RunSummary) -> str:
-    """Translations of the same few sentences during training."""
+    """Outputs for the same few validation examples during training."""
     if not run.samples:
         return ""
     blocks = _joined(_sample(sample) for sample in run.samples)
     return (
-        "<section>\n<h2>Translations during training</h2>\n"
-        '<p class="soft">Validation sentences, translated greedily. ✓ marks a translation equal to the reference.</p>\n'
+        "<section>\n<h2>Samples during training</h2>\n"
+        '<p class="soft">The first validation examples, and the outputs of the model. ✓ marks a correct output.</p>\n'
         f"{blocks}\n</section>"
     )
 
 
 def _sample(sample: SampleHistory) -> str:
-    rows = [("source", sample.source, ""), ("reference", sample.reference, "")]
-    for first, last, text in _evenly_spaced(_merge_equal(sample.translations)):
-        correct = text.strip() == sample.reference.strip()
+    rows = [(escape(name), text, "") for name, text in sample.given]
+    for first, last, text in _evenly_spaced(_merge_equal(sample.outputs)):
+        correct = sample.expected is not None and text.strip() == sample.expected.strip()
         steps = f"step {first:,}" if first == last else f"step {first:,}–{last:,}"
         rows.append((f"{steps}{' ✓' if correct else ''}", text, "right" if correct else ""))
     lines = _joined(
@@ -45,10 +46,10 @@ def _sample(sample: SampleHistory) -> str:
     return f'<div class="sample"><dl class="lines">\n{lines}\n</dl></div>'
 
 
-def _merge_equal(translations: Sequence[tuple[int, str]]) -> list[tuple[int, int, str]]:
-    """Consecutive equal translations as one: (first step, last step, text)."""
+def _merge_equal(outputs: Sequence[tuple[int, str]]) -> list[tuple[int, int, str]]:
+    """Consecutive equal outputs as one: (first step, last step, text)."""
     merged: list[tuple[int, int, str]] = []
-    for step, text in translations:
+    for step, text in outputs:
         if merged and merged[-1][2] == text:
             merged[-1] = (merged[-1][0], step, text)
         else:
@@ -56,12 +57,12 @@ def _merge_equal(translations: Sequence[tuple[int, str]]) -> list[tuple[int, int
     return merged
 
 
-def _evenly_spaced(translations: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """At most `_MAX_TRANSLATIONS`, including the first and the last."""
-    if len(translations) <= _MAX_TRANSLATIONS:
-        return translations
-    last = len(translations) - 1
-    return [translations[round(i * last / (_MAX_TRANSLATIONS - 1))] for i in range(_MAX_TRANSLATIONS)]
+def _evenly_spaced(outputs: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """At most `_MAX_OUTPUTS`, including the first and the last."""
+    if len(outputs) <= _MAX_OUTPUTS:
+        return outputs
+    last = len(outputs) - 1
+    return [outputs[round(i * last / (_MAX_OUTPUTS - 1))] for i in range(_MAX_OUTPUTS)]
 
 
 def text_findings(run: RunSummary) -> str:
@@ -136,20 +137,22 @@ def _head_table(run: RunSummary, layer: int, head: int) -> str:
 
 
 def validations(run: RunSummary) -> str:
-    """The scores of all validations as a table."""
+    """The measures of all validations as a table; the best value of each is bold."""
     if not run.validations:
         return ""
     stride = -(-len(run.validations) // _MAX_ROWS)
     shown = [*run.validations[::-1][::stride]][::-1]
-    translated = any(point.bleu is not None for point in shown)
-    names = ("step", "loss", "perplexity", "accuracy", *(("BLEU", "chrF++") if translated else ()))
+    measures = [measure for measure in run.measures if any(measure.name in point.metrics for point in shown)]
+    best = {measure.name: _best(measure, run.validations) for measure in measures}
     rows = []
     for point in shown:
-        accuracy = "" if point.accuracy is None else f"{point.accuracy:.1%}"
-        cells = [f"{point.step:,}", _fixed(point.loss, 4), _fixed(point.perplexity, 2), accuracy]
-        cells += [_fixed(point.bleu, 1), _fixed(point.chrf, 1)] if translated else []
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    head = "".join(f"<th>{name}</th>" for name in names)
+        cells = [f"<td>{point.step:,}</td>"]
+        for measure in measures:
+            value = point.metrics.get(measure.name)
+            kind = ' class="best"' if value is not None and value == best[measure.name] else ""
+            cells.append(f"<td{kind}>{'' if value is None else measure.format(value)}</td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("step", *(measure.label for measure in measures)))
     return (
         f"<section>\n<h2>Validation</h2>\n<details><summary>{len(run.validations):,} validations</summary>\n"
         f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>{_joined(rows)}</tbody>\n'
@@ -185,8 +188,9 @@ def _cell(value: Any) -> str:
     return "" if valid is None else count(valid) if isinstance(valid, int) else few_digits(valid)
 
 
-def _fixed(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
+def _best(measure: Measure, points: Sequence[ValidationPoint]) -> float:
+    values = [point.metrics[measure.name] for point in points if measure.name in point.metrics]
+    return max(values) if measure.higher_is_better else min(values)
 
 
 def _file_name(name: Any) -> str:

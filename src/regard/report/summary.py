@@ -3,18 +3,20 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-FORMAT = "regard-run/1"
+from regard.metrics import Measure, read_measures
+
+FORMAT = "regard-run/2"
 
 State = Literal["running", "finished", "stopped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPoint:
-    """One update. The loss includes label smoothing, the perplexity does not."""
+    """One update. The loss includes label smoothing, the negative log-likelihood `nll` does not."""
 
     step: int
     loss: float | None
-    perplexity: float | None
+    nll: float | None
     rate: float | None
     tokens_per_second: float | None
     elapsed_seconds: float | None
@@ -22,30 +24,26 @@ class StepPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationPoint:
-    """One validation; BLEU and chrF only if sentences were translated."""
+    """One validation: the values of the measures, by name."""
 
     step: int
-    loss: float | None
-    perplexity: float | None
-    accuracy: float | None
-    bleu: float | None
-    chrf: float | None
+    metrics: dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleHistory:
-    """A validation sentence and its translations during training: (step, translation)."""
+    """A validation example and the model's outputs for it during training: (step, text)."""
 
-    source: str
-    reference: str
-    translations: tuple[tuple[int, str], ...]
+    given: tuple[tuple[str, str], ...]  # names and texts: the input, then what the output should be
+    outputs: tuple[tuple[int, str], ...]
+
+    @property
+    def expected(self) -> str | None:
+        return self.given[-1][1] if len(self.given) > 1 else None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "source": self.source,
-            "reference": self.reference,
-            "translations": [{"step": step, "text": text} for step, text in self.translations],
-        }
+        outputs = [{"step": step, "text": text} for step, text in self.outputs]
+        return {"given": dict(self.given), "expected": self.expected, "outputs": outputs}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +67,17 @@ class RunSummary:
     started_at: str | None = None  # ISO 8601, times of the first and the last event
     updated_at: str | None = None
 
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What the run measures, in the order in which it is shown."""
+        return read_measures(self.plan, self.facts)
+
+    @property
+    def unit(self) -> str:
+        """What training processes per second."""
+        unit = (self.plan or {}).get("unit")
+        return unit if isinstance(unit, str) else "tokens"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
@@ -77,8 +86,10 @@ class RunSummary:
             "state": self.state,
             "recipe": self.recipe,
             "plan": self.plan,
-            "steps": [_fields(point) for point in self.steps],
-            "validations": [_fields(point) for point in self.validations],
+            "measures": [measure._asdict() for measure in self.measures],
+            "unit": self.unit,
+            "steps": [{name: getattr(point, name) for name in point.__slots__} for point in self.steps],
+            "validations": [{"step": point.step, **point.metrics} for point in self.validations],
             "samples": [sample.to_dict() for sample in self.samples],
             "corpora": list(self.corpora),
             "findings": list(self.findings),
@@ -90,7 +101,3 @@ class RunSummary:
             "started_at": self.started_at,
             "updated_at": self.updated_at,
         }
-
-
-def _fields(point: StepPoint | ValidationPoint) -> dict[str, Any]:
-    return {name: getattr(point, name) for name in point.__slots__}

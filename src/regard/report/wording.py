@@ -1,6 +1,6 @@
-"""Numbers, durations and model shapes as short texts."""
+"""Numbers, durations and model sizes as short texts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -28,12 +28,12 @@ def few_digits(value: float) -> str:
     return f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
 
 
-def shape(model: Mapping[str, Any]) -> str:
-    """`2+2 layers, d_model 128, 4 heads`; values that the recipe lacks are left out."""
-    layers = [model.get("n_encoder_layers"), model.get("n_decoder_layers")]
-    parts = [f"{layers[0]}+{layers[1]} layers"] if None not in layers else []
-    if "d_model" in model:
-        parts.append(f"d_model {model['d_model']}")
-    if "n_heads" in model:
-        parts.append(f"{model['n_heads']} heads")
-    return ", ".join(parts)
+def sizes(model: Mapping[str, Any]) -> str:
+    """The whole numbers of a recipe's [model] section: `d_model 128, n_heads 4`."""
+    return ", ".join(f"{name} {value}" for name, value in model.items() if type(value) is int)
+
+
+def title(labels: Sequence[str]) -> str:
+    """`BLEU and chrF++`, `Accuracy`: labels as a heading."""
+    text = " and ".join(labels)
+    return text.capitalize() if text.islower() else text

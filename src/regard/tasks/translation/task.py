@@ -18,6 +18,7 @@ from regard.engines.alignment_head import alignment_facts
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
 from regard.errors import UserError
 from regard.evaluate import read_test_set, score
+from regard.metrics import TRANSLATION_MEASURES
 from regard.models import ModelConfig, TranslationModel
 from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
 from regard.tasks.translation.prepare import (
@@ -31,7 +32,7 @@ from regard.tasks.translation.prepare import (
 from regard.tasks.translation.scores import best_length_penalty, score_translations
 from regard.tasks.translation.sections import DataConfig, TextConfig
 from regard.text import Tokenizer, TokenizerPair
-from regard.training import Measure, TrainingConfig, Validation
+from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode, score_terms
 from regard.translator import Translator
 
@@ -69,13 +70,7 @@ class Translation(Task[TranslationData]):
     sections: ClassVar = {"data": DataConfig, "text": TextConfig}
     architecture = "transformer"
     examples = "pairs"
-    measures = (
-        Measure("loss", "loss", 3, higher_is_better=False),
-        Measure("perplexity", "perplexity", 2, higher_is_better=False),
-        Measure("accuracy", "accuracy", 1, higher_is_better=True, is_share=True),
-        Measure("bleu", "BLEU", 1, higher_is_better=True),
-        Measure("chrf", "chrF++", 1, higher_is_better=True),
-    )
+    measures = TRANSLATION_MEASURES
 
     def check(self, recipe: TranslationRecipe) -> None:
         recipe.config.check_vocabulary(joint=recipe.text.joint, max_length=recipe.text.max_length + 1)
