@@ -357,6 +357,7 @@ def test_a_batch_of_any_tensors_reaches_the_worker_unchanged() -> None:
     request, data = encode_request(batch, (9, 1), 12)
     decoded = decode_batch(json.loads(request), data)
     assert (len(decoded.inputs), len(decoded.targets), decoded.place) == (6, 1, batch.place)
+    assert decoded.n_targets == batch.n_targets
     for sent, received in zip((*inputs, *batch.targets), (*decoded.inputs, *decoded.targets), strict=True):
         assert received.dtype == sent.dtype
         assert torch.equal(received, sent)

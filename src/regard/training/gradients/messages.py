@@ -47,7 +47,8 @@ def encode_request(batch: Batch, n_targets: tuple[int, ...], dropout_seed: int) 
     """A description as JSON, and the bytes of all tensors."""
     tensors = [tensor.clone(memory_format=torch.contiguous_format) for tensor in (*batch.inputs, *batch.targets)]
     request = {
-        "n_targets": n_targets,
+        "n_targets": batch.n_targets,
+        "n_targets_in_update": n_targets,
         "dropout_seed": dropout_seed,
         "place": asdict(batch.place),
         "n_inputs": len(batch.inputs),

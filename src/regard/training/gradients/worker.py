@@ -74,7 +74,7 @@ def compute(request: dict[str, Any], data: bytes, model: Model, gradients: OnePr
         if parameter.grad is not None:
             parameter.grad.zero_()
     try:
-        n_targets = tuple(request["n_targets"])
+        n_targets = tuple(request["n_targets_in_update"])
         return gradients.compute(decode_batch(request, data), n_targets, request["dropout_seed"])._asdict()
     except RunError as error:
         return {"message": error.message, "hint": error.hint}
