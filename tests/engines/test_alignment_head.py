@@ -1,7 +1,6 @@
 """The alignment head is the head that attends to the translation of the token that it helps to produce."""
 
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -35,11 +34,14 @@ class FakeModel:
     """A model whose heads have known weights. Head (1, 2) gives 0.7 to the translation of the produced token."""
 
     pad_id, training = 0, False
-    config = SimpleNamespace(n_decoder_layers=2, n_heads=3)
+    output_weight = torch.zeros(1)
 
     def eval(self) -> None: ...
 
     def train(self, mode: bool) -> None: ...
+
+    def __call__(self, src: Tensor, tgt_in: Tensor, trace: Trace) -> None:
+        self.features(src, tgt_in, trace)
 
     def features(self, src: Tensor, tgt_in: Tensor, trace: Trace) -> None:
         n_rows, n_tgt, n_src = len(src), tgt_in.shape[1], src.shape[1]
@@ -49,8 +51,8 @@ class FakeModel:
         aligned = 0.7 * (src[:, None, :] == produced[:, :, None] - 100) + 0.3 / n_src
         end = torch.zeros(n_rows, n_tgt, n_src)
         end[:, :, -1] = 1.0  # the sharpest possible
-        trace.record("decoder.0.cross.weights", torch.stack([uniform, previous, end], 1))
-        trace.record("decoder.1.cross.weights", torch.stack([uniform, end, aligned], 1))
+        for name, heads in (("first", [uniform, previous, end]), ("second", [uniform, end, aligned])):
+            trace.record(name, torch.stack(heads, 1), kind="attention", axes=("head", "target", "source"))
 
 
 def test_links_equal_the_dictionary() -> None:

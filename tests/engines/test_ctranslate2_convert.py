@@ -122,7 +122,7 @@ def test_attention_is_that_of_the_alignment_head_and_log_probs_do_not_change(
     trace = Trace()
     with torch.no_grad():
         loaded.model(torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, *target[:-1]]]), trace)
-    weights = trace[f"decoder.{layer}.cross.weights"][0, head]  # (T, S)
+    weights = trace[f"decoder.{layer}.cross_attention.weights"][0, head]  # (T, S)
     assert torch.allclose(torch.tensor(result.attention[0]), weights, atol=1e-5)
     assert torch.allclose(weights.sum(-1), torch.ones(len(target)))
     for source, target, log_probs in zip(

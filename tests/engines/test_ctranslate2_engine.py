@@ -157,7 +157,7 @@ def test_attention_is_that_of_the_alignment_head(engine: CTranslate2Engine, load
             n_tokens, trace = len(hypothesis.ids), Trace()
             with torch.no_grad():
                 loaded.model(torch.tensor([[*source, 3]]), torch.tensor([[2, *hypothesis.ids]]), trace)
-            weights = trace["decoder.0.cross.weights"][0, 2, :n_tokens, :-1]  # (T, S), without the end token
+            weights = trace["decoder.0.cross_attention.weights"][0, 2, :n_tokens, :-1]  # (T, S), without the end token
             attention = torch.tensor(hypothesis.attention).view(n_tokens, len(source))
             assert torch.allclose(attention, weights, atol=1e-5)
 

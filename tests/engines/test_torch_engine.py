@@ -75,7 +75,7 @@ def test_attention_is_that_of_the_alignment_head(loaded: LoadedModel) -> None:
             assert hypothesis.attention is not None
             trace = Trace()
             loaded.model(torch.tensor([[*source, 3]]), torch.tensor([[2, *hypothesis.ids]]), trace)
-            weights = trace["decoder.1.cross.weights"][0, 2, :-1, :-1]  # (T, S), without the end tokens
+            weights = trace["decoder.1.cross_attention.weights"][0, 2, :-1, :-1]  # (T, S), without the end tokens
             assert len(hypothesis.attention) == len(hypothesis.ids)
             attention = torch.tensor(hypothesis.attention).view(len(hypothesis.ids), len(source))
             torch.testing.assert_close(attention, weights, atol=1e-5, rtol=0)

@@ -13,9 +13,9 @@ from regard.decoding import DecodingOptions
 from regard.errors import UserError
 from regard.lens import Head, HeadsTable, Interventions, Lens
 from regard.lens.ablate import ablate
-from regard.lens.interventions import all_heads
+from regard.lens.anatomy import all_heads
 from regard.lens.search import search
-from regard.models import Transformer
+from regard.models import Transformer, model_sites
 
 from .conftest import TEXT, LensMaker
 
@@ -47,7 +47,7 @@ def teacher_forced(loaded: LoadedModel, model: Transformer) -> tuple[float, floa
 
 
 def test_every_head_has_a_row(lens: Lens, table: HeadsTable) -> None:
-    assert [row.head for row in table.heads] == all_heads(lens.loaded.config)
+    assert [row.head for row in table.heads] == all_heads(model_sites(lens.loaded.model))
     assert len(table.heads) == (2 + 2 + 2) * 4
     assert table.n_sentences == 4
 

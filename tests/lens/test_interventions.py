@@ -10,9 +10,9 @@ from regard.decoding import DecodingOptions
 from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
 from regard.lens.ablate import ShuffledPositions, ablate, shared_copy
-from regard.lens.interventions import all_heads
+from regard.lens.anatomy import all_heads
 from regard.lens.search import search, start_search
-from regard.models import Transformer
+from regard.models import Transformer, model_sites
 from regard.nn import LearnedPositions, SinusoidalPositions, Trace
 
 from .conftest import LensMaker
@@ -79,7 +79,7 @@ def test_ablated_head_outputs_zeros(make_lens: LensMaker, head: Head, kind: str)
     run(ablate(model, Interventions(heads_off=frozenset([head])), 5), trace)
     stack = "encoder" if head.attention == "encoder" else "decoder"
     use = "cross" if head.attention == "cross" else "self"
-    path = f"{stack}.{head.layer}.{use}"
+    path = f"{stack}.{head.layer}.{use}_attention"
     module = getattr(getattr(model, stack)[head.layer], f"{use}_attention")
     heads = plain[f"{path}.heads"].clone()
     heads[:, head.head] = 0
@@ -93,7 +93,7 @@ def test_steps_and_one_pass_agree_with_the_mask(model: Transformer, intervention
     ablated = ablate(model, interventions, 5)
     whole = run(ablated).log_softmax(-1)
     with torch.no_grad():
-        step, state = start_search(ablated, ablated.encode(torch.tensor(SOURCE)), masked=True)
+        step, state = start_search(ablated, torch.tensor(SOURCE), masked=True)
         for position, token in enumerate(TARGET[0]):
             log_probs, state = step(torch.tensor([token]), state)
             torch.testing.assert_close(log_probs, whole[:, position], atol=1e-4, rtol=1e-4)
@@ -101,7 +101,9 @@ def test_steps_and_one_pass_agree_with_the_mask(model: Transformer, intervention
 
 def test_ablation_applies_in_step_decoding(model: Transformer) -> None:
     """With all encoder–decoder heads off, the translation does not depend on the source."""
-    off = Interventions(heads_off=frozenset(head for head in all_heads(model.config) if head.attention == "cross"))
+    off = Interventions(
+        heads_off=frozenset(head for head in all_heads(model_sites(model)) if head.attention == "cross")
+    )
     ablated = ablate(model, off, 5)
     ids = {"begin_id": 2, "end_id": 3}
     with torch.no_grad():
@@ -120,7 +122,7 @@ def test_ablation_applies_in_step_decoding(model: Transformer) -> None:
 def test_without_the_scale_scores_are_not_divided(model: Transformer) -> None:
     trace = Trace()
     run(ablate(model, Interventions(scale=False), 5), trace)
-    for path in ("encoder.0.self", "decoder.1.self", "decoder.0.cross"):
+    for path in ("encoder.0.self_attention", "decoder.1.self_attention", "decoder.0.cross_attention"):
         assert torch.equal(trace[f"{path}.scaled"], trace[f"{path}.scores"])
 
 
@@ -128,23 +130,22 @@ def test_without_the_scale_scores_are_not_divided(model: Transformer) -> None:
 def test_removing_a_scale_that_does_not_exist_is_an_error(make_lens: LensMaker, kind: str) -> None:
     lens = make_lens(attention=kind)
     for call in (lens.change, lambda text, change: lens.look(text, interventions=change)):
-        with pytest.raises(UserError, match=rf"\({kind}\) has no scale to remove; hint: only scaled_dot_product"):
+        with pytest.raises(UserError, match=r"has no scale to remove; hint: only scaled_dot_product"):
             call("one two", Interventions(scale=False))
 
 
 def test_without_the_mask_the_first_position_sees_the_last(model: Transformer) -> None:
     trace = Trace()
     run(ablate(model, Interventions(mask=False), 5), trace)
-    assert "decoder.0.self.visible" not in trace
-    assert bool((trace["decoder.0.self.weights"] > 0).all())
+    assert "decoder.0.self_attention.visible" not in trace
+    assert bool((trace["decoder.0.self_attention.weights"] > 0).all())
 
 
 def test_without_the_mask_every_step_recomputes_the_prefix(model: Transformer) -> None:
     ablated = ablate(model, Interventions(mask=False), 5)
     with torch.no_grad():
-        memory = ablated.encode(torch.tensor(SOURCE))
-        step, state = start_search(ablated, memory, masked=False)
-        cached, cache = start_search(ablated, memory, masked=True)
+        step, state = start_search(ablated, torch.tensor(SOURCE), masked=False)
+        cached, cache = start_search(ablated, torch.tensor(SOURCE), masked=True)
         for position, token in enumerate(TARGET[0]):
             log_probs, state = step(torch.tensor([token]), state)
             stale, cache = cached(torch.tensor([token]), cache)

@@ -115,8 +115,11 @@ def test_json_has_every_array_of_the_trace(look: Look) -> None:
     kinds = [(attention["attention"], attention["layer"]) for attention in lists["attentions"]]
     assert kinds == [("encoder", 0), ("encoder", 1), ("decoder", 0), ("cross", 0), ("decoder", 1), ("cross", 1)]
     paths = {"encoder": "encoder.{}.self", "decoder": "decoder.{}.self", "cross": "decoder.{}.cross"}
+    assert lists["arrays"] == {} and lists["dependence"] is None
     for compact, readable in zip(packed["attentions"], lists["attentions"], strict=True):
-        trace = look.trace.at(paths[readable["attention"]].format(readable["layer"]))
+        path = paths[readable["attention"]].format(readable["layer"]) + "_attention"
+        assert readable["path"] == path
+        trace = look.trace.at(path)
         for name in ("q", "k", "v", "scores", "scaled", "weights", "heads"):
             np.testing.assert_array_equal(decoded(compact[name]), trace[name][0])
             np.testing.assert_allclose(np.array(readable[name]), trace[name][0], rtol=1e-5, atol=1e-20)
@@ -128,7 +131,8 @@ def test_json_has_every_array_of_the_trace(look: Look) -> None:
     assert names[:3] == [("encoder", 0, "self"), ("encoder", 0, "feed_forward"), ("encoder", 1, "self")]
     assert names[4:7] == [("decoder", 0, "self"), ("decoder", 0, "cross"), ("decoder", 0, "feed_forward")]
     for sublayer in packed["sublayers"]:
-        trace = look.trace.at(f"{sublayer['stack']}.{sublayer['layer']}.{sublayer['name']}")
+        assert sublayer["path"].startswith(f"{sublayer['stack']}.{sublayer['layer']}.{sublayer['name']}")
+        trace = look.trace.at(sublayer["path"])
         for part in ("before", "added", "after"):
             norms = np.linalg.norm(trace[part][0], axis=-1)
             np.testing.assert_allclose(decoded(sublayer[f"norm_{part}"]), norms, rtol=1e-5)
@@ -227,7 +231,7 @@ def test_learned_positions_limit_the_length(make_lens: LensMaker) -> None:
 
 
 def test_unknown_interventions_and_formats_are_errors(lens: Lens) -> None:
-    with pytest.raises(UserError, match=r"no head cross\.2\.0; hint: it has 2 \+ 2 layers of 4 heads"):
+    with pytest.raises(UserError, match=r"no head cross\.2\.0; hint: it has encoder\.0\.0 to encoder\.1\.3, decoder"):
         lens.look("one", interventions=Interventions(heads_off=frozenset([Head("cross", 2, 0)])))
     with pytest.raises(UserError, match="positions cannot be 'sideways'"):
         lens.look("one", interventions=Interventions(positions="sideways"))  # type: ignore[arg-type]

@@ -33,8 +33,8 @@ def traced(config: TransformerConfig) -> tuple[Transformer, Trace]:
         trace = Trace()
         model(src, tgt_in, trace)
     exact = Trace()
-    for name, value in trace.items():
-        exact.record(name, value.double())
+    for site in trace.sites():
+        exact.record(site.path, trace[site.path].double(), kind=site.kind, axes=site.axes)
     return model.double(), exact
 
 
@@ -106,7 +106,8 @@ def check_all(model: Transformer, trace: Trace) -> None:
         close(trace[f"{side}.sum"], trace[f"{side}.embedding"] + trace[f"{side}.position"])
     z = layer_norm(trace[f"encoder.{config.n_encoder_layers - 1}.feed_forward.after"], model.encoder_norm)
     for stack, x in (("encoder", trace["source.sum"]), ("decoder", trace["target.sum"])):
-        names = ("self", "feed_forward") if stack == "encoder" else ("self", "cross", "feed_forward")
+        attention = ("self_attention",) if stack == "encoder" else ("self_attention", "cross_attention")
+        names = (*attention, "feed_forward")
         for i, layer in enumerate(getattr(model, stack)):
             for name, residual in zip(names, layer.residuals, strict=True):
                 sublayer = trace.at(f"{stack}.{i}.{name}")
@@ -115,8 +116,8 @@ def check_all(model: Transformer, trace: Trace) -> None:
                 if name == "feed_forward":
                     check_feed_forward(sublayer, layer.feed_forward, inputs)
                 else:
-                    memory = z if name == "cross" else inputs
-                    check_attention(sublayer, getattr(layer, f"{name}_attention"), inputs, memory, config.attention)
+                    memory = z if name == "cross_attention" else inputs
+                    check_attention(sublayer, getattr(layer, name), inputs, memory, config.attention)
                 total = x + sublayer["added"]
                 close(sublayer["after"], layer_norm(total, residual.norm) if config.norm == "post" else total)
                 x = sublayer["after"]

@@ -9,7 +9,7 @@ import pytest
 import regard.models
 from regard.models import ARCHITECTURES as REGISTERED
 
-SHARED = {"__init__", "architecture", "base", "defaults", "weights"}
+SHARED = {"__init__", "architecture", "base", "defaults", "sites", "weights"}
 ARCHITECTURES = [path for path in sorted(Path(regard.models.__file__).parent.rglob("*.py")) if path.stem not in SHARED]
 
 

@@ -19,14 +19,17 @@ KINDS = ("scaled_dot_product", "dot_product", "additive")
 
 def expected_names(model: Transformer, padded: bool) -> set[str]:
     names = {f"{side}.{name}" for side in ("source", "target") for name in INPUT} | {"logits"}
-    for stack, layers, uses in (("encoder", model.encoder, ["self"]), ("decoder", model.decoder, ["self", "cross"])):
+    for stack, layers, uses in (
+        ("encoder", model.encoder, ["self_attention"]),
+        ("decoder", model.decoder, ["self_attention", "cross_attention"]),
+    ):
         for i in range(len(layers)):
             names |= {f"{stack}.{i}.{use}.{name}" for use in uses for name in ATTENTION}
             names |= {f"{stack}.{i}.feed_forward.{name}" for name in FEED_FORWARD}
-    names |= {f"decoder.{i}.self.visible" for i in range(len(model.decoder))}
+    names |= {f"decoder.{i}.self_attention.visible" for i in range(len(model.decoder))}
     if padded:
-        names |= {f"encoder.{i}.self.visible" for i in range(len(model.encoder))}
-        names |= {f"decoder.{i}.cross.visible" for i in range(len(model.decoder))}
+        names |= {f"encoder.{i}.self_attention.visible" for i in range(len(model.encoder))}
+        names |= {f"decoder.{i}.cross_attention.visible" for i in range(len(model.decoder))}
     return names
 
 
@@ -62,8 +65,8 @@ def test_heads_can_be_recomputed_from_the_traced_q_k_and_v(
 ) -> None:
     model, trace = make_model(attention=kind), Trace()
     model(src, tgt, trace=trace)
-    modules = [f"encoder.{i}.self" for i in range(2)] + [
-        f"decoder.{i}.{u}" for i in range(3) for u in ("self", "cross")
+    modules = [f"encoder.{i}.self_attention" for i in range(2)] + [
+        f"decoder.{i}.{u}" for i in range(3) for u in ("self_attention", "cross_attention")
     ]
     for module in modules:
         view = trace.at(module)
@@ -80,12 +83,12 @@ def test_the_output_of_each_sub_layer_is_the_input_of_the_next(
     model, trace = make_model(norm=norm), Trace()
     model(src, tgt, trace=trace)
     torch.testing.assert_close(trace["source.sum"], trace["source.embedding"] + trace["source.position"])
-    assert torch.equal(trace["target.sum"], trace["decoder.0.self.before"])
-    assert torch.equal(trace["source.sum"], trace["encoder.0.self.before"])
+    assert torch.equal(trace["target.sum"], trace["decoder.0.self_attention.before"])
+    assert torch.equal(trace["source.sum"], trace["encoder.0.self_attention.before"])
     chain = [
         (f"decoder.{i}.{sublayer}", i, n)
         for i in range(3)
-        for n, sublayer in enumerate(("self", "cross", "feed_forward"))
+        for n, sublayer in enumerate(("self_attention", "cross_attention", "feed_forward"))
     ]
     for (sublayer, i, n), (following, _, _) in pairwise(chain):
         assert torch.equal(trace[f"{sublayer}.after"], trace[f"{following}.before"])
@@ -104,9 +107,9 @@ def test_attention_weights_sum_to_one_and_are_zero_for_padding_and_later_positio
     assert len(all_weights) == 2 + 2 * 3
     for weights in all_weights:
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-    assert bool((trace["decoder.1.cross.weights"][1, :, :, 4:] == 0).all())  # row 1 has 4 tokens
-    assert bool((trace["encoder.1.self.weights"][1, :, :, 4:] == 0).all())
-    assert bool((trace["decoder.2.self.weights"].triu(1) == 0).all())
+    assert bool((trace["decoder.1.cross_attention.weights"][1, :, :, 4:] == 0).all())  # row 1 has 4 tokens
+    assert bool((trace["encoder.1.self_attention.weights"][1, :, :, 4:] == 0).all())
+    assert bool((trace["decoder.2.self_attention.weights"].triu(1) == 0).all())
 
 
 def test_without_a_trace_the_model_never_uses_one(

@@ -9,9 +9,9 @@ from regard.nn import FeedForward, MultiHeadAttention, Trace, at
 def test_names_are_paths_and_a_view_has_its_own_part() -> None:
     trace = Trace()
     layer = trace.at("decoder.2")
-    layer.at("cross").record("weights", torch.ones(1))
-    layer.record("after", torch.zeros(1))
-    trace.record("logits", torch.zeros(2))
+    layer.at("cross").record("weights", torch.ones(1), kind="vector", axes=())
+    layer.record("after", torch.zeros(1), kind="vector", axes=())
+    trace.record("logits", torch.zeros(2), kind="logits", axes=())
     assert list(trace) == ["decoder.2.cross.weights", "decoder.2.after", "logits"]
     assert list(layer) == ["cross.weights", "after"]
     assert len(layer.at("cross")) == 1
@@ -21,15 +21,39 @@ def test_names_are_paths_and_a_view_has_its_own_part() -> None:
 
 def test_layer_1_does_not_include_layer_10() -> None:
     trace = Trace()
-    trace.at("decoder.1").record("after", torch.ones(1))
-    trace.at("decoder.10").record("after", torch.zeros(1))
+    trace.at("decoder.1").record("after", torch.ones(1), kind="vector", axes=())
+    trace.at("decoder.10").record("after", torch.zeros(1), kind="vector", axes=())
     assert list(trace.at("decoder.1")) == ["after"]
 
 
-def test_recorded_tensors_are_detached() -> None:
+def test_recorded_tensors_are_detached_unless_gradients_are_asked_for() -> None:
+    for gradient in (False, True):
+        trace = Trace(gradient)
+        trace.at("y").record("x", torch.ones(1, requires_grad=True) * 2, kind="vector", axes=())
+        assert trace["y.x"].requires_grad == gradient
+
+
+def test_gradients_of_an_embedding_exist_even_if_its_weights_are_frozen() -> None:
+    trace = Trace(gradient=True)
+    embedded = trace.record("embedding", torch.ones(1, 2, 3), kind="embedding", axes=("source", "unit"))
+    [gradient] = torch.autograd.grad((embedded * 2).sum(), trace["embedding"])
+    assert torch.equal(gradient, torch.full((1, 2, 3), 2.0))
+
+
+def test_sites_say_what_the_dimensions_are() -> None:
     trace = Trace()
-    trace.record("x", torch.ones(1, requires_grad=True) * 2)
-    assert not trace["x"].requires_grad
+    cross = trace.at("decoder.0").at("cross_attention", ("target", "source"))
+    MultiHeadAttention(8, 2)(torch.randn(3, 5, 8), torch.randn(3, 4, 8), trace=cross)
+    [weights] = trace.sites("attention")
+    assert weights == ("decoder.0.cross_attention.weights", "attention", ("head", "target", "source"), (2, 5, 4))
+    assert (weights.module, weights.name) == ("decoder.0.cross_attention", "weights")
+    assert [site.name for site in trace.sites()] == ["q", "k", "v", "scores", "scaled", "weights", "heads"]
+    assert trace.at("decoder.1").sites() == ()
+
+
+def test_a_tensor_needs_a_name_for_every_dimension_after_the_batch() -> None:
+    with pytest.raises(ValueError, match=r"decoder\.x has the shape \(1, 2, 3\)"):
+        Trace().at("decoder").record("x", torch.zeros(1, 2, 3), kind="vector", axes=("unit",))
 
 
 def test_at_without_a_trace_is_none() -> None:

@@ -17,8 +17,10 @@ from regard.data import build_store
 from regard.errors import UserError
 from regard.lens import Lens
 from regard.lens.interventions import Interventions
+from regard.lens.look_json import count_numbers
+from regard.models import Transformer, TransformerConfig, model_sites
 from regard.serve import ServedModel, Service, Settings, create_app, load_models
-from regard.serve.inside.look_service import count_numbers, validation_pairs
+from regard.serve.inside.look_service import validation_pairs
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 from .fakes import TIMEOUT_SECONDS, served, wait_until
@@ -44,6 +46,9 @@ class FakeLens:
         self.released = threading.Event()
         self.released.set()
         self.n_looks = 0
+
+    def count_numbers(self, n_source: int, n_target: int) -> int:
+        return 4_000 * (n_source + n_target)
 
     def look(
         self,
@@ -144,20 +149,20 @@ def test_too_large_look_is_refused_before_it_is_computed(lens: FakeLens, arrays:
 
 
 def test_limit_allows_sixty_words_on_the_base_model_of_the_paper() -> None:
-    base = {"d_model": 512, "d_ff": 2048, "n_heads": 8, "n_encoder_layers": 6, "n_decoder_layers": 6}
-    assert count_numbers(base, 100, 100) < Settings().max_numbers < count_numbers(base, 250, 250)
-    assert count_numbers(base, 30, 30) < Settings().max_numbers // 4
+    sites = model_sites(Transformer(TransformerConfig(), 100, 100))
+    assert count_numbers(sites, 100, 100) < Settings().max_numbers < count_numbers(sites, 250, 250)
+    assert count_numbers(sites, 30, 30) < Settings().max_numbers // 4
 
 
 def test_count_numbers_matches_a_real_look() -> None:
-    look = Lens.load(GOLDEN).look("3 1 2", "1 2 3")
+    lens = Lens.load(GOLDEN)
+    look = lens.look("3 1 2", "1 2 3")
     record = look.to_dict()
-    counted = count_numbers(describe(GOLDEN).model, len(look.source.ids), len(look.target.outputs.ids))
+    counted = lens.count_numbers(len(look.source.ids), len(look.target.outputs.ids))
     n_labels = len(record["attentions"]) + len(record["sublayers"]) + len(record["feed_forward"])  # "layer": 0
     fields = ("embedding", "attentions", "sublayers", "feed_forward")
     n_numbers = sum(_count(record[name]) for name in fields) - n_labels
-    n_unmasked = look.model.config.n_encoder_layers * len(look.source.ids) ** 2  # "visible" is null here, but counted
-    assert n_numbers <= counted <= n_numbers + n_unmasked + look.model.config.n_decoder_layers * 100
+    assert counted == n_numbers
 
 
 def _count(value: Any) -> int:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.artifact import LoadedModel
 from regard.demo.street.corpus import StreetPair
+from regard.models import attention_sites
 from regard.nn import Trace
 from regard.text.words import word_numbers
 
@@ -80,8 +81,8 @@ def _pronoun_attention(loaded: LoadedModel, pair: StreetPair) -> dict[HeadPositi
         "cross": word_numbers(target, tgt).index(pair.pronoun.target_index),  # the step that writes it
     }
     layers: dict[Attention, list[Tensor]] = {
-        "encoder": [trace[f"encoder.{n}.self.weights"] for n in range(loaded.config.n_encoder_layers)],
-        "cross": [trace[f"decoder.{n}.cross.weights"] for n in range(loaded.config.n_decoder_layers)],
+        "encoder": [trace[site.path] for site in attention_sites(trace.sites(), "source", "source")],
+        "cross": [trace[site.path] for site in attention_sites(trace.sites(), "target", "source")],
     }  # (1, H, S or T, S) each
     return {
         HeadPosition(attention=attention, layer=layer, head=head): _by_word(row.tolist(), words)

@@ -20,14 +20,14 @@ from regard.artifact import LoadedModel
 from regard.artifact.directory import COPY_AGAIN
 from regard.data import NO_TARGET, Batch
 from regard.errors import ArtifactError
-from regard.models import TranslationModel
-from regard.nn import Trace
+from regard.models import TranslationModel, attention_sites, model_sites
+from regard.nn import Site, Trace
 
 _EM_STEPS = 5
 
 
 class HeadScores(NamedTuple):
-    """Measures of each cross-attention head of each decoder layer: (layers, H)."""
+    """Measures of each head that attends from the target to the source: (layers, H)."""
 
     agreement: Tensor  # weight on linked source tokens, averaged over linked target tokens
     sharpness: Tensor  # largest weight, averaged over all target tokens
@@ -36,21 +36,29 @@ class HeadScores(NamedTuple):
 
 def alignment_head(loaded: LoadedModel) -> tuple[int, int] | None:
     """(layer, head) of the cross-attention head that aligns best, from the model's facts; None if they name no head."""
-    named, config = loaded.facts.get("alignment_head"), loaded.config
+    named = loaded.facts.get("alignment_head")
     match named:
         case None:
             return None
         case {"layer": int(layer), "head": int(head)}:
-            if layer in range(config.n_decoder_layers) and head in range(config.n_heads):
+            layers = alignment_sites(model_sites(loaded.model))
+            if layer in range(len(layers)) and head in range(layers[layer].shape[0]):
                 return layer, head
     raise ArtifactError(f"the model has no alignment head {named!r}", hint=COPY_AGAIN)
 
 
+def alignment_sites(sites: tuple[Site, ...]) -> list[Site]:
+    """The attention from the target to the source, one site per layer. A model may have none."""
+    return attention_sites(sites, "target", "source")
+
+
 def alignment_facts(model: TranslationModel, batches: Iterable[Batch]) -> dict[str, Any]:
-    """Facts about a model: its alignment head, and the measures of all heads.
+    """Facts about a model: its alignment head, and the measures of all heads. None without attention to the source.
 
     One or two thousand validation pairs are enough. All of them are in memory at once.
     """
+    if not alignment_sites(model_sites(model)):
+        return {}
     scores = score_heads(model, list(batches))
     tables = {"agreement": scores.agreement, "sharpness": scores.sharpness}
     rounded = {name: [[round(value, 3) for value in row] for row in table.tolist()] for name, table in tables.items()}
@@ -74,10 +82,10 @@ def select_alignment_head(scores: HeadScores) -> dict[str, Any]:
 
 @torch.no_grad()
 def score_heads(model: TranslationModel, batches: Sequence[Batch]) -> HeadScores:
-    """Agreement and sharpness of every head of every decoder layer."""
+    """Agreement and sharpness of every head that attends to the source."""
     links = link_tokens(batches, model.pad_id)
-    n_layers, n_heads = model.config.n_decoder_layers, model.config.n_heads
-    agreement, sharpness = torch.zeros(n_layers, n_heads), torch.zeros(n_layers, n_heads)
+    sites = alignment_sites(model_sites(model))
+    agreement, sharpness = (torch.zeros(len(sites), max(site.shape[0] for site in sites)) for _ in range(2))
     n_links = n_tokens = 0
     was_training = model.training
     model.eval()
@@ -85,10 +93,10 @@ def score_heads(model: TranslationModel, batches: Sequence[Batch]) -> HeadScores
         trace = Trace()
         model.features(batch.inputs[0], batch.inputs[1], trace)
         is_token = _is_token(batch.targets[0], NO_TARGET)  # (B, T)
-        for i in range(n_layers):
-            weights = trace[f"decoder.{i}.cross.weights"].float().transpose(0, 1).cpu()  # (H, B, T, S)
-            agreement[i] += (weights * batch_links).sum((1, 2, 3))
-            sharpness[i] += weights.amax(-1)[:, is_token].sum(-1)
+        for i, site in enumerate(sites):
+            weights = trace[site.path].float().transpose(0, 1).cpu()  # (H, B, T, S)
+            agreement[i, : len(weights)] += (weights * batch_links).sum((1, 2, 3))
+            sharpness[i, : len(weights)] += weights.amax(-1)[:, is_token].sum(-1)
         n_links += int(batch_links.any(-1).sum())
         n_tokens += int(is_token.sum())
     model.train(was_training)

@@ -24,7 +24,7 @@ from regard.decoding import (
     ensemble,
     score,
 )
-from regard.engines.alignment_head import alignment_head
+from regard.engines.alignment_head import alignment_head, alignment_sites
 from regard.engines.engine import Ids, NBestLists, PendingHypotheses
 from regard.errors import DataError, RecipeError
 from regard.nn import Trace
@@ -176,7 +176,7 @@ class TorchEngine:
         tgt_in = self._pad([[self._begin_id, *hypothesis.ids[:-1]] for _, hypothesis in pairs])  # (B, T)
         trace = Trace()
         self._models[0].features(src, tgt_in, trace)
-        weights = trace[f"decoder.{layer}.cross.weights"][:, head].cpu()  # (B, T, S)
+        weights = trace[alignment_sites(trace.sites())[layer].path][:, head].cpu()  # (B, T, S)
         with_attention = iter(
             replace(hypothesis, attention=tuple(map(tuple, rows[: len(hypothesis.ids), : len(source)].tolist())))
             for rows, (source, hypothesis) in zip(weights, pairs, strict=True)

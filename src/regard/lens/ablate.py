@@ -1,60 +1,95 @@
 """A copy of a model with interventions applied. It shares the weights of the original, which never changes.
 
-B batch, H heads, T queries, S keys, K d_k, D d_model
+What can be changed is asked of the modules: attention that can be `ablated`, and modules of positions.
+
+T positions, D size of a vector
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from random import Random
-from typing import Self, TypeVar
+from typing import Any, Protocol, TypeVar, get_args, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from regard.lens.interventions import Interventions
-from regard.models.transformer import Transformer
-from regard.nn import KeyValues, LearnedPositions, MultiHeadAttention, Trace
+from regard.errors import UserError
+from regard.lens.anatomy import all_heads, attention_layers, head_ranges
+from regard.lens.interventions import ATTENTIONS, Interventions, Positions
+from regard.models import TranslationModel, model_sites
+from regard.nn import Positions as PositionsModule
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 _SHUFFLE_SEED = 1
 
-# kind of attention, stack of layers, module in a layer
-_MODULES = (
-    ("encoder", "encoder", "self_attention"),
-    ("decoder", "decoder", "self_attention"),
-    ("cross", "decoder", "cross_attention"),
-)
+
+@runtime_checkable
+class AblatableAttention(Protocol):
+    """What an attention module offers, so that its heads, its scale and its causal mask can be removed."""
+
+    has_scale: bool
+
+    def ablated(self, heads_off: Collection[int], scale: bool, sees_future: bool) -> Any: ...
 
 
-def ablate(model: Transformer, interventions: Interventions, n_src: int) -> Transformer:
+def ablate(model: TranslationModel, interventions: Interventions, n_src: int) -> TranslationModel:
     """Apply interventions to a copy; without any, return the model. Positions are shuffled in blocks of `n_src`."""
     if not interventions:
         return model
     ablated = shared_copy(model)
     if interventions.positions != "normal":
-        for side in (ablated.source, ablated.target):
-            side.positions = (
-                ShuffledPositions(side.positions, n_src)
-                if interventions.positions == "shuffled"
-                else NoPositions(model)
-            )
-    for attention, stack, name in _MODULES:
-        for number, layer in enumerate(getattr(ablated, stack)):
-            heads = {head.head for head in interventions.heads_off if head[:2] == (attention, number)}
-            sees_future = attention == "decoder" and not interventions.mask
-            setattr(layer, name, AblatedAttention.of(getattr(layer, name), heads, interventions.scale, sees_future))
+        for path, positions in position_modules(model):
+            is_shuffled = interventions.positions == "shuffled"
+            ablated.set_submodule(path, ShuffledPositions(positions, n_src) if is_shuffled else NoPositions(positions))
+    for attention in ATTENTIONS:
+        for number, site in enumerate(attention_layers(model_sites(model), attention)):
+            module = model.get_submodule(site.module)
+            if isinstance(module, AblatableAttention):
+                heads = {head.head for head in interventions.heads_off if head[:2] == (attention, number)}
+                sees_future = attention == "decoder" and not interventions.mask
+                ablated.set_submodule(site.module, module.ablated(heads, interventions.scale, sees_future))
     return ablated
 
 
-def without_head(layer: AnyModule, attention: str, head: int) -> AnyModule:
-    """A copy of a layer without one head of its "encoder", "decoder" or "cross" attention."""
-    ablated = shared_copy(layer)
-    name = {kind: module for kind, _, module in _MODULES}[attention]
-    setattr(ablated, name, AblatedAttention.of(getattr(ablated, name), {head}))
-    return ablated
+def possible_interventions(model: TranslationModel) -> dict[str, bool]:
+    """Which interventions a model offers, by the names of their fields."""
+    sites = model_sites(model)
+    modules = {a: [model.get_submodule(site.module) for site in attention_layers(sites, a)] for a in ATTENTIONS}
+    ablatable = {a: [m for m in modules[a] if isinstance(m, AblatableAttention)] for a in ATTENTIONS}
+    return {
+        "heads_off": any(ablatable.values()),
+        "scale": any(module.has_scale for found in ablatable.values() for module in found),
+        "mask": bool(ablatable["decoder"]),
+        "positions": any(True for _ in position_modules(model)),
+    }
+
+
+def check_interventions(interventions: Interventions, model: TranslationModel) -> None:
+    """Raise UserError for what the model does not have and for unknown settings."""
+    possible, heads = possible_interventions(model), all_heads(model_sites(model))
+    if missing := interventions.heads_off.difference(heads if possible["heads_off"] else ()):
+        hint = f"it has {head_ranges(heads)}, counted from 0" if heads else "it has no attention"
+        raise UserError(f"this model has no head {min(missing, key=str)}", hint=hint)
+    if not (interventions.scale or possible["scale"]):
+        raise UserError("this model's attention has no scale to remove", hint="only scaled_dot_product divides by √d_k")
+    if not (interventions.mask or possible["mask"]):
+        raise UserError("this model has no mask to remove", hint="only attention over the translation needs one")
+    if interventions.positions not in get_args(Positions):
+        raise UserError(
+            f"positions cannot be {interventions.positions!r}", hint=f"use one of {', '.join(get_args(Positions))}"
+        )
+    if interventions.positions != "normal" and not possible["positions"]:
+        raise UserError("this model has no vectors of positions", hint="it knows the order of words in another way")
+
+
+def position_modules(model: nn.Module) -> Iterator[tuple[str, PositionsModule]]:
+    """The modules of positions, by path."""
+    for path, module in model.named_modules(remove_duplicate=False):
+        if isinstance(module, PositionsModule):
+            yield path, module
 
 
 def shared_copy(module: AnyModule) -> AnyModule:
@@ -67,56 +102,28 @@ def shared_copy(module: AnyModule) -> AnyModule:
     return copied
 
 
-class AblatedAttention(MultiHeadAttention):
-    """Attention with some heads set to zero, without scaling, or without the causal mask."""
-
-    heads_off: list[int]
-    sees_future: bool
-
-    @classmethod
-    def of(
-        cls, attention: MultiHeadAttention, heads_off: Collection[int], scale: bool = True, sees_future: bool = False
-    ) -> Self:
-        """Replaces a module of a copied model and shares its weights."""
-        ablated = cls.__new__(cls)
-        ablated.__dict__.update(attention.__dict__)
-        ablated.heads_off, ablated.sees_future = sorted(heads_off), sees_future
-        if not scale and ablated.kind == "scaled_dot_product":
-            ablated.kind = "dot_product"
-        return ablated
-
-    def attend_per_head(
-        self, q: Tensor, kv: KeyValues, visible: Tensor | None, causal: bool, trace: Trace | None = None
-    ) -> Tensor:
-        """(B, H, T, K), exactly zero where a head is off."""
-        heads = super().attend_per_head(q, kv, visible, causal and not self.sees_future, trace)
-        return heads.index_fill(1, torch.tensor(self.heads_off, device=heads.device), 0.0) if self.heads_off else heads
-
-
-class NoPositions(nn.Module):
+class NoPositions(PositionsModule):
     """Zeros: the model gets no information about word order."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, positions: PositionsModule) -> None:
         super().__init__()
-        self._like = model.output_weight.detach()
+        self.positions, self.limit = positions, positions.limit
 
     def forward(self, n_positions: int, first: int = 0) -> Tensor:
         """(T, D)."""
-        return self._like.new_zeros(n_positions, self._like.shape[-1])
+        return torch.zeros_like(self.positions(n_positions, first))
 
 
-class ShuffledPositions(nn.Module):
+class ShuffledPositions(PositionsModule):
     """The model's positional encoding in a fixed random order.
 
     Positions are shuffled within blocks of `n_src`. So the source is shuffled as a whole, the target can still grow
     token by token, and no position appears that a sentence of this length would not have.
     """
 
-    def __init__(self, positions: nn.Module, n_src: int) -> None:
+    def __init__(self, positions: PositionsModule, n_src: int) -> None:
         super().__init__()
-        self.positions = positions
-        self.n_src = n_src
-        self.limit = len(positions.table) if isinstance(positions, LearnedPositions) else None
+        self.positions, self.limit, self.n_src = positions, positions.limit, n_src
 
     def forward(self, n_positions: int, first: int = 0) -> Tensor:
         """(T, D) for positions first … first + n_positions - 1."""

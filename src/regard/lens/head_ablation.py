@@ -1,4 +1,4 @@
-"""Recomputes a batch without one head, starting from that head's layer.
+"""Recomputes a batch without one head.
 
 B batch, S source, T target, D d_model, N real target tokens
 """
@@ -6,16 +6,17 @@ B batch, S source, T target, D d_model, N real target tokens
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from regard.data import NO_TARGET, Batch
 from regard.decoding import DecodingOptions, Hypothesis
-from regard.lens.ablate import ablate, without_head
+from regard.lens.ablate import ablate
+from regard.lens.anatomy import attention_layers
 from regard.lens.interventions import Head, Interventions
-from regard.lens.search import search
-from regard.models.transformer import Transformer, TransformerMemory
+from regard.lens.search import search, with_memory
+from regard.models import TranslationModel
 from regard.nn import Trace, linear_cross_entropy
 
 
@@ -42,54 +43,42 @@ class TokenScores(NamedTuple):
 class TracedBatch:
     """A batch, and everything that the unchanged model computed for it."""
 
-    model: Transformer
+    model: TranslationModel
     batch: Batch
     trace: Trace
-    memory: TransformerMemory
+    memory: Any
+    encoder_modules: frozenset[str]  # the modules that encode the source
     hidden: Tensor  # (B, T, D)
 
     @classmethod
-    def of(cls, model: Transformer, batch: Batch) -> TracedBatch:
-        trace = Trace()
-        memory = model.encode(batch.inputs[0], trace)
-        return cls(model, batch, trace, memory, model.decode(memory, batch.inputs[1], trace))
+    def of(cls, model: TranslationModel, batch: Batch) -> TracedBatch:
+        trace, (src, tgt_in) = Trace(), batch.inputs
+        memory = model.encode(src, trace)
+        modules = frozenset(site.module for site in trace.sites())
+        hidden = with_memory(model, memory).features(src, tgt_in, trace)
+        return cls(model, batch, trace, memory, modules, hidden)
 
     def scores(self, hidden: Tensor) -> TokenScores:
         """Scores of a decoder output (B, T, D), with all heads or without one."""
         real = self.batch.targets[0] != NO_TARGET
-        scores = linear_cross_entropy(hidden[real], self.model.output_weight, self.batch.targets[0][real])
+        model, targets = self.model, self.batch.targets[0][real]
+        scores = linear_cross_entropy(hidden[real], model.output_weight, targets, bias=model.output_bias)
         return TokenScores(float(scores.nll), float(scores.n_correct), int(real.sum()))
 
     def without(self, head: Head) -> Tensor:
-        """(B, T, D): the decoder's output without a head. Earlier layers are not recomputed."""
-        if head.attention == "encoder":
-            return self.model.decode(self._encode_without(head), self.batch.inputs[1])
-        y = self.trace[f"decoder.{head.layer}.self.before"]
-        layers = list(self.model.decoder)[head.layer :]
-        for layer in (without_head(layers[0], head.attention, head.head), *layers[1:]):
-            y = layer(y, self.memory)
-        hidden: Tensor = self.model.decoder_norm(y)
-        return hidden
+        """(B, T, D): the decoder's output without a head."""
+        src, tgt_in = self.batch.inputs
+        return self._ablated(head).features(src, tgt_in)
 
     def translate(self, *, end_id: int, begin_id: int, without: Head | None = None) -> list[Hypothesis]:
         """Greedy translations, with all heads or without one."""
-        memory, heads_off = self.memory, frozenset[Head]() if without is None else frozenset([without])
-        if without is not None and without.attention == "encoder":
-            memory = self._encode_without(without)
-        model = ablate(self.model, Interventions(heads_off=heads_off), 1)
-        lengths = ((self.batch.inputs[0] != self.model.pad_id).sum(1) - 1).tolist()
-        return search(
-            model,
-            self.batch.inputs[0],
-            lengths,
-            DecodingOptions(beam=1),
-            begin_id=begin_id,
-            end_id=end_id,
-            memory=memory,
-        )
+        src = self.batch.inputs[0]
+        model = with_memory(self.model, self.memory) if without is None else self._ablated(without)
+        lengths = ((src != self.model.pad_id).sum(1) - 1).tolist()
+        return search(model, src, lengths, DecodingOptions(beam=1), begin_id=begin_id, end_id=end_id)
 
-    def _encode_without(self, head: Head) -> TransformerMemory:
-        x, layers = self.trace[f"encoder.{head.layer}.self.before"], list(self.model.encoder)[head.layer :]
-        for layer in (without_head(layers[0], head.attention, head.head), *layers[1:]):
-            x = layer(x, self.memory.visible)
-        return TransformerMemory(self.model.encoder_norm(x), self.memory.visible)
+    def _ablated(self, head: Head) -> TranslationModel:
+        """The model without a head. The source is encoded again only if the head belongs to the encoder."""
+        model = ablate(self.model, Interventions(heads_off=frozenset([head])), 1)
+        site = attention_layers(self.trace.sites(), head.attention)[head.layer]
+        return model if site.module in self.encoder_modules else with_memory(model, self.memory)

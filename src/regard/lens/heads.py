@@ -13,12 +13,15 @@ import torch
 
 from regard.artifact import LoadedModel
 from regard.data import NO_TARGET
+from regard.errors import UserError
+from regard.lens.ablate import possible_interventions
+from regard.lens.anatomy import all_attentions, all_heads
 from regard.lens.head_ablation import TokenScores, TracedBatch
 from regard.lens.head_statistics import Statistics, StatisticsSum, sum_statistics
-from regard.lens.interventions import ATTENTIONS, Attention, Head, all_heads
-from regard.lens.look import trace_path
+from regard.lens.interventions import Attention, Head
 from regard.lens.pairs import EncodedPairs
 from regard.lens.words import TokenizedText
+from regard.models import model_sites
 from regard.text.tokenizer import Tokenizer
 
 FORMAT = "regard-heads/1"
@@ -88,7 +91,9 @@ def measure_heads(
     loaded: LoadedModel, pairs: EncodedPairs, *, without: bool, bleu: bool, progress: ProgressCallback | None
 ) -> HeadsTable:
     """Runs each batch through the whole model and then, if requested, without each head in turn."""
-    tokenizers, heads = loaded.tokenizers, all_heads(loaded.config)
+    tokenizers, heads = loaded.tokenizers, all_heads(model_sites(loaded.model))
+    if not heads or not possible_interventions(loaded.model)["heads_off"]:
+        raise UserError("this model has no attention heads to measure", hint="regard look RUN TEXT shows what it has")
     sums: dict[tuple[Attention, int], StatisticsSum] = {}
     totals: dict[Head | None, _Totals] = {head: _Totals() for head in (None, *heads)}
     to_ablate = totals if without or bleu else [None]  # None: the whole model
@@ -140,11 +145,9 @@ def _statistics(
         "decoder": (inputs, inputs, is_begin),
         "cross": (outputs, sources, is_end),
     }
-    config = traced.model.config
     return {
-        (attention, layer): sum_statistics(traced.trace[f"{trace_path(attention, layer)}.weights"], *sides[attention])
-        for attention in ATTENTIONS
-        for layer in range(config.n_encoder_layers if attention == "encoder" else config.n_decoder_layers)
+        (attention, layer): sum_statistics(traced.trace[site.path], *sides[attention])
+        for attention, layer, site in all_attentions(traced.trace.sites())
     }
 
 

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
-
-from regard.errors import UserError
-
-if TYPE_CHECKING:
-    from regard.models.transformer import TransformerConfig
+from typing import Any, Literal, NamedTuple, get_args
 
 Attention = Literal["encoder", "decoder", "cross"]
 Positions = Literal["normal", "shuffled", "none"]
@@ -57,32 +52,3 @@ class Interventions:
 
 
 UNCHANGED = Interventions()
-
-
-def all_heads(config: TransformerConfig) -> list[Head]:
-    """Every head of a model: encoder, decoder, encoder–decoder."""
-    layers = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers, "cross": config.n_decoder_layers}
-    return [
-        Head(attention, layer, head)
-        for attention in ATTENTIONS
-        for layer in range(layers[attention])
-        for head in range(config.n_heads)
-    ]
-
-
-def check_interventions(interventions: Interventions, config: TransformerConfig) -> None:
-    """Raise UserError for heads that the model does not have and for unknown settings."""
-    if missing := interventions.heads_off.difference(all_heads(config)):
-        sizes = f"{config.n_encoder_layers} + {config.n_decoder_layers} layers of {config.n_heads} heads"
-        raise UserError(
-            f"this model has no head {min(missing, key=str)}", hint=f"it has {sizes}, all counted from 0: encoder.0.0"
-        )
-    if not interventions.scale and config.attention != "scaled_dot_product":
-        raise UserError(
-            f"this model's attention ({config.attention}) has no scale to remove",
-            hint="only scaled_dot_product divides by √d_k",
-        )
-    if interventions.positions not in get_args(Positions):
-        raise UserError(
-            f"positions cannot be {interventions.positions!r}", hint=f"use one of {', '.join(get_args(Positions))}"
-        )

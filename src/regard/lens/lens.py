@@ -17,16 +17,19 @@ from regard.decoding.beam import BeamStep
 from regard.durable import read_regular_file
 from regard.engines.alignment_head import alignment_head
 from regard.errors import ArtifactError, UserError
-from regard.lens.ablate import ablate
+from regard.lens.ablate import ablate, check_interventions, possible_interventions
+from regard.lens.anatomy import all_heads
 from regard.lens.beam_tree import build_tree, output_ids
 from regard.lens.before_after import Change, ScoredTranslation
+from regard.lens.dependence import source_gradients
 from regard.lens.heads import HeadsTable, ProgressCallback, measure_heads
-from regard.lens.interventions import UNCHANGED, Interventions, check_interventions
+from regard.lens.interventions import UNCHANGED, Head, Interventions
 from regard.lens.look import Look, ModelDescription, Target, output_steps
+from regard.lens.look_json import count_numbers
 from regard.lens.pairs import EncodedPairs
 from regard.lens.search import search
 from regard.lens.words import TokenizedText
-from regard.models.transformer import Transformer
+from regard.models import TranslationModel, model_sites
 from regard.nn import Trace
 from regard.text import Tokenizer, normalise
 
@@ -41,12 +44,15 @@ class Lens:
         self._model = loaded.model.eval()
         self._description = ModelDescription(
             name=name,
+            task=loaded.task,
+            architecture=loaded.architecture,
             config=loaded.config,
             n_parameters=loaded.model.n_parameters,
             n_src_symbols=loaded.tokenizers.source.size,
             n_tgt_symbols=loaded.tokenizers.target.size,
             alignment_head=alignment_head(loaded),
             label_smoothing=label_smoothing,
+            interventions=possible_interventions(loaded.model),
         )
 
     @classmethod
@@ -66,22 +72,24 @@ class Lens:
         interventions: Interventions = UNCHANGED,
         beam: int = 4,
         target: str | None = None,
+        gradient: bool = False,
     ) -> Look:
         """Translate one sentence, or use the given translation, and record every intermediate value.
 
-        `target` is the target language, if the model has several.
+        `target` is the target language, if the model has several. `gradient` also computes how much each output depends
+        on each source token.
         """
         ids = self._source_ids(text, target)
         given = None if translation is None else self._target_ids(translation)
-        check_interventions(interventions, self.loaded.config)
+        check_interventions(interventions, self._model)
         model = ablate(self._model, interventions, len(ids) + 1)
         beam_steps: list[BeamStep] = []
         hypothesis = self._search(model, ids, beam, interventions, beam_steps) if given is None else None
         outputs = output_ids(hypothesis, self._end_id) if hypothesis is not None else [*(given or []), self._end_id]
-        src, tgt_in = torch.tensor([[*ids, self._end_id]]), torch.tensor([[self._begin_id, *outputs[:-1]]])
-        trace = Trace()
-        logits = model(src, tgt_in, trace)[0]
-        inputs = TokenizedText.of(self._target, tgt_in[0].tolist())
+        source, input_ids, trace = [*ids, self._end_id], [self._begin_id, *outputs[:-1]], Trace()
+        gradients = source_gradients(model, source, input_ids, outputs) if gradient else None
+        logits = model(torch.tensor([source]), torch.tensor([input_ids]), trace)[0]
+        inputs = TokenizedText.of(self._target, input_ids)
         translated = TokenizedText.of(self._target, outputs)
         change = None
         if interventions:
@@ -90,20 +98,21 @@ class Lens:
             change = self._change(model, ids, after, outputs if hypothesis is None else None, beam)
         return Look(
             model=self._description,
-            source=TokenizedText.of(self._source, src[0].tolist()),
+            source=TokenizedText.of(self._source, source),
             target=Target(translated.text, given is not None, inputs, translated),
             trace=trace,
             steps=output_steps(logits, outputs, self._target),
             beam=None if hypothesis is None else build_tree(beam_steps, hypothesis, self._target, self._options(beam)),
             interventions=interventions,
             change=change,
+            gradients=gradients,
         )
 
     @torch.inference_mode()
     def change(self, text: str, interventions: Interventions, *, beam: int = 4, target: str | None = None) -> Change:
         """The translation of one sentence before and after an intervention, with probabilities."""
         ids = self._source_ids(text, target)
-        check_interventions(interventions, self.loaded.config)
+        check_interventions(interventions, self._model)
         model = ablate(self._model, interventions, len(ids) + 1)
         after = self._scored(self._search(model, ids, beam, interventions))
         return self._change(model, ids, after, None, beam)
@@ -125,7 +134,7 @@ class Lens:
         return measure_heads(self.loaded, usable, without=without, bleu=bleu, progress=progress)
 
     def _change(
-        self, ablated: Transformer, ids: list[int], after: ScoredTranslation, given: list[int] | None, beam: int
+        self, ablated: TranslationModel, ids: list[int], after: ScoredTranslation, given: list[int] | None, beam: int
     ) -> Change:
         """`given` are the tokens of a translation that both models have to score."""
         if given is None:
@@ -137,7 +146,7 @@ class Lens:
 
     def _search(
         self,
-        model: Transformer,
+        model: TranslationModel,
         ids: list[int],
         beam: int,
         interventions: Interventions,
@@ -159,7 +168,7 @@ class Lens:
         outputs = TokenizedText.of(self._target, output_ids(hypothesis, self._end_id))
         return ScoredTranslation.of(outputs, hypothesis.log_probs)
 
-    def _score(self, model: Transformer, ids: list[int], outputs: list[int]) -> ScoredTranslation:
+    def _score(self, model: TranslationModel, ids: list[int], outputs: list[int]) -> ScoredTranslation:
         """Scores given tokens with all positions at once, as in training."""
         logits = model(torch.tensor([[*ids, self._end_id]]), torch.tensor([[self._begin_id, *outputs[:-1]]]))[0]
         return ScoredTranslation.of(TokenizedText.of(self._target, outputs), _log_probs(logits, outputs))
@@ -189,6 +198,15 @@ class Lens:
     def _options(self, beam: int) -> DecodingOptions:
         """The options that Translator uses."""
         return replace(search_options(self.loaded.facts), beam=beam)
+
+    @property
+    def all_heads(self) -> list[Head]:
+        """Every attention head of the model; there may be none."""
+        return all_heads(model_sites(self._model))
+
+    def count_numbers(self, n_source: int, n_target: int) -> int:
+        """The numbers in the JSON of a look at sentences of so many tokens, without gradients."""
+        return count_numbers(model_sites(self._model), n_source, n_target)
 
     @property
     def max_length(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,12 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.lens.anatomy import attention_layers
 from regard.lens.beam_tree import BeamTree
 from regard.lens.before_after import Change
 from regard.lens.interventions import Attention, Head, Interventions
 from regard.lens.words import TokenizedText
-from regard.models.transformer import TransformerConfig
-from regard.nn import Trace
+from regard.models import ModelConfig
+from regard.nn import Site, Trace
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -57,15 +59,18 @@ class OutputStep:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """The model's configuration, size and name."""
+    """The model's name, configuration and size, and which interventions it offers."""
 
     name: str
-    config: TransformerConfig
+    task: str
+    architecture: str
+    config: ModelConfig
     n_parameters: int
     n_src_symbols: int
     n_tgt_symbols: int
     alignment_head: tuple[int, int] | None  # (layer, head) of the encoder–decoder attention
     label_smoothing: float | None  # None if unknown
+    interventions: Mapping[str, bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +85,7 @@ class Look:
     beam: BeamTree | None  # None if the translation was given
     interventions: Interventions
     change: Change | None  # None without interventions
+    gradients: Tensor | None = None  # (T, S): ‖∂ log p(y_t) / ∂ e_i‖, if it was asked for
 
     @cached_property
     def log_probability(self) -> float:
@@ -87,14 +93,30 @@ class Look:
         chosen = torch.tensor(self.target.outputs.ids)[:, None]
         return float(self.trace["logits"][0].log_softmax(-1).gather(1, chosen).sum())
 
+    @cached_property
+    def sites(self) -> tuple[Site, ...]:
+        return self.trace.sites()
+
+    def layers(self, attention: Attention) -> list[Site]:
+        """The attention of one kind, one site per layer; a model may have none."""
+        return attention_layers(self.sites, attention)
+
     def weights(self, attention: Attention, layer: int, level: Level = "words") -> NDArray[np.float32]:
         """(H, rows, columns) of one layer.
 
         For words, columns are summed over the sub-words of a word and rows are averaged, so that a row still sums to 1.
         """
-        weights: NDArray[np.float32] = self.trace[f"{trace_path(attention, layer)}.weights"][0].numpy()
-        if level == "pieces":
-            return weights
+        weights: NDArray[np.float32] = self.trace[self.layers(attention)[layer].path][0].numpy()
+        return weights if level == "pieces" else self._by_words(weights, attention)
+
+    def dependence(self, level: Level = "words") -> NDArray[np.float32] | None:
+        """(rows, columns): how much each output depends on each source word, as shares of a row, from the gradients."""
+        if self.gradients is None:
+            return None
+        shares: NDArray[np.float32] = (self.gradients / self.gradients.sum(1, keepdim=True).clamp(min=1e-30)).numpy()
+        return shares if level == "pieces" else self._by_words(shares, "cross")
+
+    def _by_words(self, weights: NDArray[np.float32], attention: Attention) -> NDArray[np.float32]:
         rows, columns = (text.membership() for text in self.rows_and_columns(attention))
         joined: NDArray[np.float32] = (rows / rows.sum(1, keepdims=True)) @ weights @ columns.T
         return joined
@@ -121,13 +143,6 @@ class Look:
         from regard.lens.look_json import look_dict
 
         return look_dict(self, arrays)
-
-
-def trace_path(attention: Attention, layer: int) -> str:
-    """The path of an attention module in a trace."""
-    return {"encoder": f"encoder.{layer}.self", "decoder": f"decoder.{layer}.self"}.get(
-        attention, f"decoder.{layer}.cross"
-    )
 
 
 def output_steps(logits: Tensor, outputs: list[int], tokenizer: Tokenizer) -> tuple[OutputStep, ...]:

@@ -6,30 +6,39 @@ T rows, S columns, D d_model, H heads, K d_k
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, Literal, get_args
 
 import numpy as np
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.lens.anatomy import all_attentions, blocks
 from regard.lens.interventions import Attention
-from regard.lens.look import Look, ModelDescription, trace_path
+from regard.lens.look import Look, ModelDescription
+from regard.nn import Site, Trace
 
 FORMAT = "regard-look/1"
 
 ArrayFormat = Literal["list", "base64"]  # nested lists are readable; base64 is compact and fast to parse
 Encode = Callable[[Tensor], Any]
 
+_STACKS = {"source": "encoder", "target": "decoder"}  # what the positions of a site are → the name of its layers
 _SIGNIFICANT_DIGITS = 6  # in a list; float32 has about seven
 _MAX_EXACT_POWER = 22  # the largest power of ten that float64 represents exactly
 
 
 def look_dict(look: Look, arrays: ArrayFormat) -> dict[str, Any]:
     """Plain values, in the order in which the model computes them."""
-    if arrays not in get_args(ArrayFormat):
-        raise UserError(f"arrays cannot be {arrays!r}", hint=f"use one of {', '.join(get_args(ArrayFormat))}")
-    encode = as_list if arrays == "list" else as_base64
+    values = _Values(look.trace, encoder(arrays))
+    sections = {
+        "embedding": {side: values.embedding(side) for side in _STACKS},
+        "attentions": [values.attention(*entry) for entry in all_attentions(values.sites)],
+        "sublayers": values.sublayers(),
+        "feed_forward": values.feed_forward(),
+    }
     return {
         "format": FORMAT,
         "model": _model(look.model),
@@ -40,10 +49,10 @@ def look_dict(look: Look, arrays: ArrayFormat) -> dict[str, Any]:
             "inputs": look.target.inputs.to_dict(),
             "outputs": look.target.outputs.to_dict(),
         },
-        "embedding": {side: _embedding(look, side, encode) for side in ("source", "target")},
-        "attentions": [_attention(look, attention, layer, encode) for attention, layer in _attentions(look)],
-        "sublayers": _sublayers(look, encode),
-        "feed_forward": _feed_forward(look, encode),
+        **sections,
+        **sites_dict(look.trace),
+        "arrays": values.others(),
+        "dependence": None if look.gradients is None else values.encode(look.gradients),
         "steps": [
             {"chosen": vars(step.chosen), "top": [vars(prediction) for prediction in step.top], "entropy": step.entropy}
             for step in look.steps
@@ -53,6 +62,12 @@ def look_dict(look: Look, arrays: ArrayFormat) -> dict[str, Any]:
         "interventions": look.interventions.to_dict(),
         "change": None if look.change is None else look.change.to_dict(),
     }
+
+
+def encoder(arrays: ArrayFormat) -> Encode:
+    if arrays not in get_args(ArrayFormat):
+        raise UserError(f"arrays cannot be {arrays!r}", hint=f"use one of {', '.join(get_args(ArrayFormat))}")
+    return as_list if arrays == "list" else as_base64
 
 
 def as_list(array: Tensor) -> Any:
@@ -72,71 +87,107 @@ def as_base64(array: Tensor) -> dict[str, Any]:
 
 
 def _model(model: ModelDescription) -> dict[str, Any]:
-    config, head = model.config, model.alignment_head
-    sizes = ("n_encoder_layers", "n_decoder_layers", "d_model", "d_ff", "n_heads", "d_k", "norm", "activation")
-    return {
+    config, head = model.config.model_dump(), model.alignment_head
+    if hasattr(model.config, "d_k"):
+        config["d_k"] = model.config.d_k
+    return config | {
         "name": model.name,
-        **{name: getattr(config, name) for name in (*sizes, "attention", "positions", "tie")},
+        "task": model.task,
+        "architecture": model.architecture,
+        "size": model.config.describe(),
+        "config": config,
         "n_parameters": model.n_parameters,
         "n_src_symbols": model.n_src_symbols,
         "n_tgt_symbols": model.n_tgt_symbols,
         "alignment_head": None if head is None else {"layer": head[0], "head": head[1]},
         "label_smoothing": model.label_smoothing,
+        "interventions": dict(model.interventions),
     }
 
 
-def _embedding(look: Look, side: str, encode: Encode) -> dict[str, Any]:
-    trace = look.trace.at(side)
-    return {
-        "embedded": encode(trace["embedding"][0]),
-        "position": encode(trace["position"]),  # no batch dimension: the same for every sentence
-        "sum": encode(trace["sum"][0]),
-    }
+def sites_dict(trace: Trace) -> dict[str, Any]:
+    """What was recorded, and the modules that did."""
+    sites = trace.sites()
+    return {"sites": [site._asdict() for site in sites], "blocks": blocks(sites)}
 
 
-def _attentions(look: Look) -> list[tuple[Attention, int]]:
-    """The encoder's layers, then each decoder layer's self-attention and encoder–decoder attention."""
-    config = look.model.config
-    attentions: list[tuple[Attention, int]] = [("encoder", layer) for layer in range(config.n_encoder_layers)]
-    for layer in range(config.n_decoder_layers):
-        attentions += [("decoder", layer), ("cross", layer)]
-    return attentions
+def count_numbers(sites: tuple[Site, ...], n_source: int, n_target: int) -> int:
+    """The numbers in the arrays of a look at sentences of these lengths."""
+    lengths = {"source": n_source, "target": n_target}
+
+    def count(site: Site) -> int:
+        sizes = [lengths.get(axis, size) for axis, size in zip(site.axes, site.shape, strict=True)]
+        return 3 * sizes[0] if site.name == "before" else prod(sizes)  # of the input of a sub-layer, only norms
+
+    return sum(count(site) for site in sites if site.kind != "logits")
 
 
-def _attention(look: Look, attention: Attention, layer: int, encode: Encode) -> dict[str, Any]:
-    trace = look.trace.at(trace_path(attention, layer))
-    visible = trace["visible"][0, 0].float() if "visible" in trace else None
-    return {
-        "attention": attention,
-        "layer": layer,
-        **{name: encode(trace[name][0]) for name in ("q", "k", "v", "scores", "scaled")},
-        "visible": None if visible is None else encode(visible),
-        **{name: encode(trace[name][0]) for name in ("weights", "heads")},
-    }
+class _Values:
+    """The values of a trace of one example, and the paths that were asked for."""
 
+    def __init__(self, trace: Trace, encode: Encode) -> None:
+        self.trace, self.sites, self.encode = trace, trace.sites(), encode
+        self.used: set[str] = set()
 
-def _sublayers(look: Look, encode: Encode) -> list[dict[str, Any]]:
-    sublayers = []
-    for stack, names in (("encoder", ("self", "feed_forward")), ("decoder", ("self", "cross", "feed_forward"))):
-        for layer in range(getattr(look.model.config, f"n_{stack}_layers")):
-            for name in names:
-                trace = look.trace.at(f"{stack}.{layer}.{name}")
-                values = {part: trace[part][0] for part in ("before", "added", "after")}
-                sublayers.append(
-                    {
-                        "stack": stack,
-                        "layer": layer,
-                        "name": name,
-                        **{f"norm_{part}": encode(value.norm(dim=-1)) for part, value in values.items()},
-                        **{part: encode(values[part]) for part in ("added", "after")},
-                    }
-                )
-    return sublayers
+    def get(self, module: str, name: str) -> Any:
+        """The value as JSON; None if the module did not record it."""
+        path = f"{module}.{name}" if module else name
+        self.used.add(path)
+        return self.encode(self.trace[path][0]) if path in self.trace else None
 
+    def embedding(self, side: str) -> dict[str, Any]:
+        found = [site for site in self.sites if site.kind == "embedding" and site.axes[:1] == (side,)]
+        if not found:
+            return {"embedded": None, "position": None, "sum": None}
+        module, name = found[0].module, found[0].name
+        return {"embedded": self.get(module, name), **{part: self.get(module, part) for part in ("position", "sum")}}
 
-def _feed_forward(look: Look, encode: Encode) -> list[dict[str, Any]]:
-    return [
-        {"stack": stack, "layer": layer, "hidden": encode(look.trace[f"{stack}.{layer}.feed_forward.hidden"][0])}
-        for stack in ("encoder", "decoder")
-        for layer in range(getattr(look.model.config, f"n_{stack}_layers"))
-    ]
+    def attention(self, attention: Attention, layer: int, site: Site) -> dict[str, Any]:
+        values = {name: self.get(site.module, name) for name in ("q", "k", "v", "scores", "scaled")}
+        visible = f"{site.module}.visible"
+        self.used.add(visible)
+        return {
+            "attention": attention,
+            "layer": layer,
+            "path": site.module,
+            **values,
+            "visible": self.encode(self.trace[visible][0, 0].float()) if visible in self.trace else None,
+            "weights": self.get(site.module, site.name),
+            "heads": self.get(site.module, "heads"),
+        }
+
+    def sublayers(self) -> list[dict[str, Any]]:
+        """Every module with a residual connection around it."""
+        return [self._sublayer(*entry) for entry in self._numbered("added")]
+
+    def _sublayer(self, stack: str, layer: int, site: Site) -> dict[str, Any]:
+        parts = {part: self.trace[f"{site.module}.{part}"][0] for part in ("before", "added", "after")}
+        self.used.update(f"{site.module}.{part}" for part in parts)
+        return {
+            "stack": stack,
+            "layer": layer,
+            "path": site.module,
+            "name": site.module.rpartition(".")[2].removesuffix("_attention"),
+            **{f"norm_{part}": self.encode(value.norm(dim=-1)) for part, value in parts.items()},
+            **{part: self.encode(parts[part]) for part in ("added", "after")},
+        }
+
+    def feed_forward(self) -> list[dict[str, Any]]:
+        return [
+            {"stack": stack, "layer": layer, "path": site.module, "hidden": self.get(site.module, site.name)}
+            for stack, layer, site in self._numbered("hidden")
+        ]
+
+    def _numbered(self, name: str) -> Iterator[tuple[str, int, Site]]:
+        """The sites of this name, with their stack, and their number among modules of the same name in it."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for site in self.sites:
+            if site.name == name and site.kind == "vector" and site.axes[0] in _STACKS:
+                key = _STACKS[site.axes[0]], site.module.rpartition(".")[2]
+                yield key[0], counts[key], site
+                counts[key] += 1
+
+    def others(self) -> dict[str, Any]:
+        """What no other section shows, by path, except the logits, which are large."""
+        rest = [site.path for site in self.sites if site.path not in self.used and site.kind != "logits"]
+        return {path: self.encode(self.trace[path][0].float()) for path in rest}

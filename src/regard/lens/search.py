@@ -1,25 +1,25 @@
 """Decoding for the lens: the ordinary search, with a model that may be ablated.
 
-B batch, T target so far, V vocabulary
+B batch, S source, T target so far, V vocabulary
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from regard.decoding import DecodingOptions, Hypothesis, StepFunction, decode
 from regard.decoding.beam import BeamStep
-from regard.models.transformer import Transformer, TransformerMemory
+from regard.models import TranslationModel
 
 
 def search(
-    model: Transformer,
+    model: TranslationModel,
     src: Tensor,
     lengths: Sequence[int],
     options: DecodingOptions,
@@ -28,12 +28,9 @@ def search(
     end_id: int,
     masked: bool = True,
     beam_steps: list[BeamStep] | None = None,
-    memory: TransformerMemory | None = None,
 ) -> list[Hypothesis]:
     """The best translation of each source of a batch (B, S); `lengths` do not count the end token."""
-    memory = model.encode(src) if memory is None else memory
-    step, state = start_search(model, memory, masked)
-    config = model.config
+    step, state = start_search(model, src, masked)
     hypotheses = decode(
         step,
         state,
@@ -41,43 +38,51 @@ def search(
         options,
         begin_id=begin_id,
         end_id=end_id,
-        max_length=config.max_positions if config.positions == "learned" else None,
+        max_length=model.config.max_length,
         device=src.device,
         beam_steps=beam_steps,
     )
     return [n_best[0] for n_best in hypotheses]
 
 
-def start_search(model: Transformer, memory: TransformerMemory, masked: bool) -> tuple[StepFunction, Any]:
+def start_search(model: TranslationModel, src: Tensor, masked: bool) -> tuple[StepFunction, Any]:
     """A step function, and the state before the first token.
 
-    Without the mask, a new token changes the keys and values of earlier ones, so they cannot be cached.
+    Without the mask, a new token changes what was computed for earlier ones, so nothing can be cached but the source.
     """
+    memory = model.encode(src)
     if masked:
         return model.step, model.start(memory)
-    return UncachedDecoder(model).step, Prefix(memory, torch.empty(len(memory.z), 0, dtype=torch.long))
+    return UncachedDecoder(model).step, Prefix(src, memory, src[:, :0])
+
+
+def with_memory(model: TranslationModel, memory: Any) -> TranslationModel:
+    """The same model, which does not encode the source again."""
+    encoded = copy(model)
+    encoded.__dict__["encode"] = lambda src, trace=None: memory
+    return encoded
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """The target so far (B, T), and the encoded source."""
+    """The source (B, S), as ids and encoded, and the target so far (B, T)."""
 
-    memory: TransformerMemory
+    src: Tensor
+    memory: Any
     tokens: Tensor
 
     def select(self, rows: Tensor) -> Prefix:
-        return Prefix(self.memory.select(rows), self.tokens[rows])
+        return Prefix(self.src[rows], self.memory.select(rows), self.tokens[rows])
 
 
 @dataclass(frozen=True)
 class UncachedDecoder:
     """Recomputes the whole prefix at each step."""
 
-    model: Transformer
+    model: TranslationModel
 
     def step(self, last: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
         """(B,) → (B, V)."""
         tokens = torch.cat([state.tokens, last[:, None]], 1)
-        hidden = self.model.decode(state.memory, tokens)[:, -1]
-        log_probs = F.linear(hidden, self.model.output_weight).log_softmax(-1)
-        return log_probs, Prefix(state.memory, tokens)
+        hidden = with_memory(self.model, state.memory).features(state.src, tokens)[:, -1]
+        return self.model.logits(hidden).log_softmax(-1), Prefix(state.src, state.memory, tokens)

@@ -3,6 +3,7 @@
 from regard.models.architecture import ARCHITECTURES, Architecture, ModelSpec, Sizes
 from regard.models.base import Model, ModelConfig, Term, TranslationModel
 from regard.models.defaults import Defaults, Situation
+from regard.models.sites import attention_sites, model_sites
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 from regard.models.weights import (
     load_weights,
@@ -27,7 +28,9 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "TranslationModel",
+    "attention_sites",
     "load_weights",
+    "model_sites",
     "named_weights",
     "require_matching_tensor",
     "require_matching_tensors",

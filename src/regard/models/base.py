@@ -115,7 +115,7 @@ class TranslationModel(Model):
         """(B, S), (B, T) → logits (B, T, V) of the token after each position."""
         logits = self.logits(self.features(src, tgt_in, trace))
         if trace is not None:
-            trace.record("logits", logits)
+            trace.record("logits", logits, kind="logits", axes=("target", "symbol"))
         return logits
 
     def logits(self, features: Tensor) -> Tensor:

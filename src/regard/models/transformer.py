@@ -141,7 +141,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, visible: Tensor | None, trace: Trace | None = None) -> Tensor:
         """(B, S, D) → (B, S, D)."""
-        self_trace, ff_trace = at(trace, "self"), at(trace, "feed_forward")
+        self_trace, ff_trace = at(trace, "self_attention"), at(trace, "feed_forward")
         x = self.residuals[0](x, lambda y: self.self_attention(y, visible=visible, trace=self_trace), self_trace)
         x = self.residuals[1](x, lambda y: self.feed_forward(y, ff_trace), ff_trace)
         return x
@@ -159,7 +159,8 @@ class DecoderLayer(nn.Module):
 
     def forward(self, y: Tensor, memory: TransformerMemory, trace: Trace | None = None) -> Tensor:
         """(B, T, D) → (B, T, D): all positions at once; the causal mask hides later ones."""
-        self_trace, cross_trace, ff_trace = at(trace, "self"), at(trace, "cross"), at(trace, "feed_forward")
+        self_trace, ff_trace = at(trace, "self_attention"), at(trace, "feed_forward")
+        cross_trace = at(trace, "cross_attention", ("target", "source"))
         z, visible = memory.z, memory.visible
         # no padding mask: target padding comes after the real tokens, and the causal mask already hides it
         y = self.residuals[0](y, lambda x: self.self_attention(x, causal=True, trace=self_trace), self_trace)
@@ -228,16 +229,16 @@ class Transformer(TranslationModel):
     def encode(self, src: Tensor, trace: Trace | None = None) -> TransformerMemory:
         """(B, S) → z (B, S, D), with its padding mask."""
         visible = padding_visible(src, self.pad_id)  # (B, 1, 1, S)
-        x = self.source(src, trace=at(trace, "source"))  # (B, S, D)
+        x = self.source(src, trace=at(trace, "source", ("source",)))  # (B, S, D)
         for i, layer in enumerate(self.encoder):
-            x = layer(x, visible, at(trace, f"encoder.{i}"))
+            x = layer(x, visible, at(trace, f"encoder.{i}", ("source", "source")))
         return TransformerMemory(self.encoder_norm(x), visible)
 
     def decode(self, memory: TransformerMemory, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
         """Encoded source, (B, T) → (B, T, D): all positions at once."""
-        y = self.target(tgt_in, trace=at(trace, "target"))  # (B, T, D)
+        y = self.target(tgt_in, trace=at(trace, "target", ("target",)))  # (B, T, D)
         for i, layer in enumerate(self.decoder):
-            y = layer(y, memory, at(trace, f"decoder.{i}"))
+            y = layer(y, memory, at(trace, f"decoder.{i}", ("target", "target")))
         out: Tensor = self.decoder_norm(y)
         return out
 

@@ -12,10 +12,10 @@ from regard.nn.attention import (
 )
 from regard.nn.cross_entropy import linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
 from regard.nn.dropout import Dropout
-from regard.nn.embedding import Embedding, InputEmbedding, LearnedPositions, SinusoidalPositions, sinusoid
+from regard.nn.embedding import Embedding, InputEmbedding, LearnedPositions, Positions, SinusoidalPositions, sinusoid
 from regard.nn.state import KeyValues, shared_rows
 from regard.nn.sublayer import Activation, FeedForward, Norm, Residual
-from regard.nn.trace import Trace, at
+from regard.nn.trace import Site, Trace, at
 
 __all__ = [
     "Activation",
@@ -28,8 +28,10 @@ __all__ = [
     "LearnedPositions",
     "MultiHeadAttention",
     "Norm",
+    "Positions",
     "Residual",
     "SinusoidalPositions",
+    "Site",
     "Trace",
     "additive_scores",
     "at",

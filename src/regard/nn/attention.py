@@ -5,6 +5,9 @@ Masks are called `visible` and are True where a query may see a key, as in torch
 Shapes: B batch, T queries, S keys, D d_model, H heads, K d_k
 """
 
+from __future__ import annotations
+
+from collections.abc import Collection
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -152,7 +155,7 @@ class MultiHeadAttention(nn.Module):
         """Concat(head_1, …, head_h) W_O: queries (B, H, T, K), keys and values (B, H, S, K) → (B, T, D)."""
         heads = self.attend_per_head(q, kv, visible, causal, trace)  # (B, H, T, K)
         if trace is not None:
-            trace.record("heads", heads)
+            trace.record("heads", heads, kind="vector", axes=("head", trace.axes[0], "unit"))
         concatenated = heads.transpose(1, 2).flatten(2)  # (B, T, H, K) → (B, T, D)
         out: Tensor = self.out(concatenated)
         return out
@@ -175,21 +178,56 @@ class MultiHeadAttention(nn.Module):
         scaled = scores * self._scale  # (B, H, T, S)
         weights = attention_weights(scaled, visible)  # (B, H, T, S)
         if trace is not None:
-            steps = {"q": q, "k": kv.k, "v": kv.v, "scores": scores, "scaled": scaled, "weights": weights}
+            rows, columns = trace.axes[0], trace.axes[-1]
+            trace.record("q", q, kind="vector", axes=("head", rows, "unit"))
+            trace.record("k", kv.k, kind="vector", axes=("head", columns, "unit"))
+            trace.record("v", kv.v, kind="vector", axes=("head", columns, "unit"))
+            trace.record("scores", scores, kind="scores", axes=("head", rows, columns))
+            trace.record("scaled", scaled, kind="scores", axes=("head", rows, columns))
             if visible is not None:
-                steps["visible"] = visible
-            for name, value in steps.items():
-                trace.record(name, value)
+                mask = visible[(None,) * (4 - visible.dim())]
+                trace.record("visible", mask, kind="mask", axes=("head", rows, columns))
+            trace.record("weights", weights, kind="attention", axes=("head", rows, columns))
         return weights @ kv.v  # (B, H, T, S) @ (B, H, S, K) → (B, H, T, K)
+
+    def ablated(
+        self, heads_off: Collection[int] = (), scale: bool = True, sees_future: bool = False
+    ) -> AblatedAttention:
+        """The same weights with these heads set to zero, without scaling, or without the causal mask."""
+        ablated = AblatedAttention.__new__(AblatedAttention)
+        ablated.__dict__.update(self.__dict__)
+        ablated.heads_off, ablated.sees_future = sorted(heads_off), sees_future
+        if not scale and self.has_scale:
+            ablated.kind = "dot_product"
+        return ablated
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether scores are divided by √d_k."""
+        return self.kind == "scaled_dot_product"
 
     @property
     def _scale(self) -> float:
-        return float(self.d_k**-0.5) if self.kind == "scaled_dot_product" else 1.0
+        return float(self.d_k**-0.5) if self.has_scale else 1.0
 
     def _split_heads(self, projected: Tensor, n: int) -> tuple[Tensor, ...]:
         """(B, T, n·D) → n contiguous tensors of (B, H, T, K)."""
         unflattened: Tensor = projected.unflatten(-1, (n, self.n_heads, self.d_k))  # (B, T, n, H, K)
         return _SplitHeads.apply(unflattened)  # type: ignore[no-untyped-call, no-any-return]
+
+
+class AblatedAttention(MultiHeadAttention):
+    """Attention with some heads set to zero, without scaling, or without the causal mask."""
+
+    heads_off: list[int]
+    sees_future: bool
+
+    def attend_per_head(
+        self, q: Tensor, kv: KeyValues, visible: Tensor | None, causal: bool, trace: Trace | None = None
+    ) -> Tensor:
+        """(B, H, T, K), exactly zero where a head is off."""
+        heads = super().attend_per_head(q, kv, visible, causal and not self.sees_future, trace)
+        return heads.index_fill(1, torch.tensor(self.heads_off, device=heads.device), 0.0) if self.heads_off else heads
 
 
 class _SplitHeads(torch.autograd.Function):

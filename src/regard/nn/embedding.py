@@ -36,7 +36,13 @@ def sinusoid(n_positions: int, d_model: int, first: int = 0) -> Tensor:
     return waves[:, :d_model].to(torch.get_default_dtype())
 
 
-class SinusoidalPositions(nn.Module):
+class Positions(nn.Module):
+    """Vectors of positions: called with their number and the first one, (T, D). `limit` is how many there are."""
+
+    limit: int | None = None
+
+
+class SinusoidalPositions(Positions):
     """The paper's positions: fixed sinusoids. The table grows if a longer text comes, and is not saved."""
 
     def __init__(self, d_model: int) -> None:
@@ -55,11 +61,12 @@ class SinusoidalPositions(nn.Module):
         return table[first:end]
 
 
-class LearnedPositions(nn.Module):
+class LearnedPositions(Positions):
     """Table 3, row (E): one learned vector per position, up to `max_positions`."""
 
     def __init__(self, d_model: int, max_positions: int) -> None:
         super().__init__()
+        self.limit = max_positions
         self.table = nn.Parameter(torch.empty(max_positions, d_model))
         nn.init.normal_(self.table, std=d_model**-0.5)
 
@@ -87,10 +94,12 @@ class InputEmbedding(nn.Module):
         """(B, T) → (B, T, D). `first` is the position of the first id."""
         embedded = self.embedding(ids)  # (B, T, D)
         position = self.positions(ids.shape[1], first)  # (T, D)
+        if trace is not None:
+            axes = (trace.axes[0], "unit")
+            embedded = trace.record("embedding", embedded, kind="embedding", axes=axes)
+            trace.record("position", position[None], kind="vector", axes=axes)  # the same for every sentence
         total = embedded + position  # (B, T, D)
         if trace is not None:
-            trace.record("embedding", embedded)
-            trace.record("position", position)
-            trace.record("sum", total)
+            trace.record("sum", total, kind="vector", axes=axes)
         out: Tensor = self.dropout(total)
         return out

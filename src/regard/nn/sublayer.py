@@ -35,9 +35,8 @@ class Residual(nn.Module):
         total = self.dropout.add(x, added)
         out: Tensor = self.norm(total) if self.post else total
         if trace is not None:
-            trace.record("before", x)
-            trace.record("added", added)
-            trace.record("after", out)
+            for name, value in (("before", x), ("added", added), ("after", out)):
+                trace.record(name, value, kind="vector", axes=(trace.axes[0], "unit"))
         return out
 
 
@@ -64,7 +63,7 @@ class FeedForward(nn.Module):
         """(B, T, D) → (B, T, D)."""
         hidden = self.activate(self.inner(x))  # (B, T, F)
         if trace is not None:
-            trace.record("hidden", hidden)
+            trace.record("hidden", hidden, kind="vector", axes=(trace.axes[0], "unit"))
         out: Tensor = self.outer(hidden)  # (B, T, D)
         return out
 

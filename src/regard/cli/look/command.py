@@ -30,6 +30,7 @@ def look(
     no_scale: options.NoScale = False,
     no_mask: options.NoMask = False,
     positions_as: options.PositionsAs = "normal",
+    gradient: options.Gradient = False,
     heads: options.Heads = False,
     source: options.Source = None,
     reference: options.Reference = None,
@@ -44,7 +45,11 @@ def look(
     selection = options.HeadSelection(attention, layer, head, level)
     interventions = options.InterventionOptions(heads_off, no_scale, no_mask, positions_as)
     corpus = {"source": source, "reference": reference, "bleu": bleu}
-    sentence_only = {"TEXT": text, "translation": translation, "beam": beam} | selection.given | interventions.given
+    sentence_only = (
+        {"TEXT": text, "translation": translation, "beam": beam, "gradient": gradient}
+        | selection.given
+        | interventions.given
+    )
     if positions:
         others = {"html": html, "json": as_json, "heads": heads, "target": target}
         options.reject("--positions", others | sentence_only | corpus)
@@ -62,7 +67,9 @@ def look(
             options.reject("--json", selection.given)
         from regard.cli.look.sentence import SentenceOptions, look_at_sentence
 
-        sentence = SentenceOptions(_require(text, "a sentence"), translation, beam=beam or _BEAM, target=target)
+        sentence = SentenceOptions(
+            _require(text, "a sentence"), translation, beam=beam or _BEAM, target=target, gradient=gradient
+        )
         look_at_sentence(_require(run, "a run"), sentence, outputs, selection, interventions)
 
 
@@ -82,15 +89,17 @@ def _draw_positions(run: Path | None, outputs: options.Outputs) -> None:
     if run is None:
         from regard.nn import sinusoid
 
-        table, kind, d_model = sinusoid(_N_POSITIONS, _PAPER_D_MODEL), "sinusoidal", _PAPER_D_MODEL
+        table, is_learned, d_model = sinusoid(_N_POSITIONS, _PAPER_D_MODEL), False, _PAPER_D_MODEL
         subject = "Sine and cosine, as in the paper"
     else:
         from regard.lens import Lens
+        from regard.lens.ablate import position_modules
 
-        lens = Lens.load(run)
-        config, d_model = lens.loaded.config, lens.loaded.config.d_model
-        n_positions = min(_N_POSITIONS, config.max_positions) if config.positions == "learned" else _N_POSITIONS
-        table = lens.loaded.model.source.positions(n_positions).detach()
-        kind, subject = config.positions, f"Source side of {run}"
-    title = "Positional encoding" if kind == "sinusoidal" else "Learned positions"
+        found = next(position_modules(Lens.load(run).loaded.model), None)
+        if found is None:
+            raise UserError(f"the model of {run} has no vectors of positions")
+        positions = found[1]
+        table = positions(min(_N_POSITIONS, positions.limit or _N_POSITIONS)).detach()
+        is_learned, d_model, subject = positions.limit is not None, table.shape[1], f"{found[0]} of {run}"
+    title = "Learned positions" if is_learned else "Positional encoding"
     outputs.draw(draw_positions(table.numpy(), title, f"{subject}, d_model {d_model}"))

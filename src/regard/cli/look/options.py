@@ -65,6 +65,9 @@ NoMask = Annotated[
 PositionsAs = Annotated[
     PositionsName, typer.Option(help="Keep, shuffle or remove the positional encoding.", rich_help_panel=_INTERVENTIONS)
 ]
+Gradient = Annotated[
+    bool, typer.Option("--gradient", help="Show how much each output depends on each source word, by gradients.")
+]
 Heads = Annotated[bool, typer.Option("--heads", help="Measure each head over a corpus.", rich_help_panel=_CORPUS)]
 Source = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Source sentences, for --heads.", rich_help_panel=_CORPUS)

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from regard.cli.look.options import HeadSelection, InterventionOptions, Outputs, write_text
 from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
-from regard.lens.interventions import ATTENTIONS, all_heads
+from regard.lens.anatomy import head_ranges
+from regard.lens.interventions import ATTENTIONS, Attention
 
 if TYPE_CHECKING:
     from regard.lens.look import Look
-    from regard.models.transformer import TransformerConfig
 
 _STEPS = {"encoder": "heads", "decoder": "masked", "cross": "cross"}  # the step of the HTML tour for each attention
 _MORE = "more: --png FILE draws all heads, --html FILE is an interactive tour, --heads-off cross.1.1 ablates a head\n"
+_MORE_WITHOUT_ATTENTION = "more: --gradient shows what each word depends on, --png FILE draws, --json FILE has it all\n"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class SentenceOptions:
     translation: str | None
     beam: int
     target: str | None
+    gradient: bool
 
 
 def look_at_sentence(
@@ -37,14 +39,14 @@ def look_at_sentence(
 
         check_matplotlib()  # before the work, not after it
     lens = Lens.load(run)
-    config = lens.loaded.config
-    head = _selected_head(selection, config)
+    head = _selected_head(selection, lens)
     look = lens.look(
         sentence.text,
         sentence.translation,
-        interventions=_interventions(options, config),
+        interventions=_interventions(options, lens),
         beam=sentence.beam,
         target=sentence.target,
+        gradient=sentence.gradient,
     )
     if outputs.png or outputs.svg:
         _draw(look, outputs, selection, head)
@@ -57,18 +59,33 @@ def look_at_sentence(
     if not outputs.any:
         from regard.cli.look.terminal import print_look
 
-        is_selected = any(selection.given.values())
-        print_look(look, head or selection.attention or "cross", selection.level, always_map=is_selected)
-        sys.stderr.write(f"\n{_MORE}")
+        attention = _shown_attention(look, selection, "cross")
+        print_look(look, head or attention, selection.level, is_selected=any(selection.given.values()))
+        sys.stderr.write(f"\n{_MORE if attention else _MORE_WITHOUT_ATTENTION}")
 
 
 def _draw(look: "Look", outputs: Outputs, selection: HeadSelection, head: Head | None) -> None:
-    from regard.lens.plots import draw_head, draw_heads
+    from regard.lens.plots import draw_dependence, draw_head, draw_heads, draw_vectors
 
+    attention = _shown_attention(look, selection, "encoder")
     if head is not None:
         outputs.draw(draw_head(look, head, selection.level))
+    elif look.gradients is not None and selection.attention is None:
+        outputs.draw(draw_dependence(look, selection.level))
+    elif attention is not None:
+        outputs.draw(draw_heads(look, attention, selection.level))
     else:
-        outputs.draw(draw_heads(look, selection.attention or "encoder", selection.level))
+        outputs.draw(draw_vectors(look))
+
+
+def _shown_attention(look: "Look", selection: HeadSelection, preferred: Attention) -> Attention | None:
+    """The attention to show: the selected one, else the preferred one or another that the model has."""
+    present = [attention for attention in (preferred, *ATTENTIONS) if look.layers(attention)]
+    if selection.attention is None:
+        return present[0] if present else None
+    if selection.attention not in present:
+        raise UserError(f"this model has no {selection.attention} attention")
+    return selection.attention
 
 
 def _start_place(selection: HeadSelection) -> dict[str, str | int]:
@@ -82,18 +99,18 @@ def _start_place(selection: HeadSelection) -> dict[str, str | int]:
     return place
 
 
-def _selected_head(selection: HeadSelection, config: "TransformerConfig") -> Head | None:
+def _selected_head(selection: HeadSelection, lens: Lens) -> Head | None:
     if selection.layer is None and selection.head is None:
         return None
     if selection.layer is None or selection.head is None:
         raise UserError("--layer and --head must be given together", hint="give neither to see all heads")
-    return _existing(Head(selection.attention or "encoder", selection.layer - 1, selection.head - 1), config)
+    return _existing(Head(selection.attention or "encoder", selection.layer - 1, selection.head - 1), lens)
 
 
-def _interventions(options: InterventionOptions, config: "TransformerConfig") -> Interventions:
+def _interventions(options: InterventionOptions, lens: Lens) -> Interventions:
     names = [name.strip() for name in (options.heads_off or "").split(",") if name.strip()]
     return Interventions(
-        heads_off=frozenset(_existing(_parse_head(name), config) for name in names),
+        heads_off=frozenset(_existing(_parse_head(name), lens) for name in names),
         scale=not options.no_scale,
         mask=not options.no_mask,
         positions=options.positions_as,
@@ -112,9 +129,10 @@ def _parse_head(name: str) -> Head:
     )
 
 
-def _existing(head: Head, config: "TransformerConfig") -> Head:
-    if head not in all_heads(config):
-        sizes = f"{config.n_encoder_layers} + {config.n_decoder_layers} layers of {config.n_heads} heads"
+def _existing(head: Head, lens: Lens) -> Head:
+    heads = lens.all_heads
+    if head not in heads:
         name = f"{head.attention}.{head.layer + 1}.{head.head + 1}"
-        raise UserError(f"this model has no head {name}", hint=f"it has {sizes}, counted from 1")
+        hint = f"it has {head_ranges(heads, 1)}, counted from 1" if heads else "it has no attention"
+        raise UserError(f"this model has no head {name}", hint=hint)
     return head

@@ -5,11 +5,11 @@ from difflib import SequenceMatcher
 from math import prod
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from regard.cli.evaluate import escape_controls
+from regard.cli.look.recorded import Row, alternative_rows, print_columns, recorded_rows
 from regard.lens import Head
 from regard.lens.interventions import ATTENTION_NAMES
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 _SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.1, "░"), (0.0, "·"))
 _MIN_NAMED_WEIGHT, _MAX_NAMED, _MAX_MAP_WIDTH = 0.1, 3, 40
 
-Row = tuple[str | Text, ...]
-
 
 def print_look(
-    look: "Look", shown: "Head | Attention" = "cross", level: "Level" = "words", *, always_map: bool = False
+    look: "Look", shown: "Head | Attention | None", level: "Level" = "words", *, is_selected: bool = False
 ) -> None:
-    """Prints the sentence, its translation, and one line per word. After an intervention, the map is optional."""
+    """Prints the sentence, its translation, and one line per word: what it attends to, or depends on.
+
+    After an intervention, only what was selected. Without attention, what the model recorded.
+    """
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(escape_controls(look.source.text)))
     if look.change is None:
@@ -38,23 +39,35 @@ def print_look(
         console.print(Text(escape_controls(look.target.text), "bold"), number)
     else:
         _print_change(console, look.change)
-    if look.change is None or always_map:
+    if look.gradients is not None and not is_selected:
+        print_columns(console, list(_dependence_rows(look, level)), right_aligned={1})
+    elif shown is not None and (look.change is None or is_selected):
         rows = list(_map_rows(look, shown, level))
-        _print_columns(console, rows, right_aligned={1} if len(rows[0]) == 4 else set())
+        print_columns(console, rows, right_aligned={1} if len(rows[0]) == 4 else set())
+    elif look.change is None:
+        print_columns(console, list(alternative_rows(look)), right_aligned={1})
+        print_columns(console, list(recorded_rows(look.trace)), right_aligned=set())
 
 
 def _map_rows(look: "Look", shown: "Head | Attention", level: "Level") -> Iterator[Row]:
     """Word or sub-word, its probability if it is an output, a map of its attention, and the largest weights."""
     attention = shown.attention if isinstance(shown, Head) else shown
     title, weights = _weights(look, shown, level)
+    yield from _rows(look, attention, level, weights, f"attends to ({title})")
+
+
+def _dependence_rows(look: "Look", level: "Level") -> Iterator[Row]:
+    shares = look.dependence(level)
+    assert shares is not None
+    yield from _rows(look, "cross", level, shares, "depends on (norm of the gradient, as shares)")
+
+
+def _rows(
+    look: "Look", attention: "Attention", level: "Level", weights: "NDArray[np.float32]", title: str
+) -> Iterator[Row]:
     rows, columns = ([escape_controls(text) for text in texts] for texts in look.labels(attention, level))
     probabilities = _probabilities(look, level) if attention == "cross" else [()] * len(rows)
-    yield (
-        level.removesuffix("s"),
-        *(("probability",) if attention == "cross" else ()),
-        "",
-        Text(f"attends to ({title})"),
-    )
+    yield (level.removesuffix("s"), *(("probability",) if attention == "cross" else ()), "", Text(title))
     for label, probability, row in zip(rows, probabilities, weights, strict=True):
         largest = sorted(zip(row, columns, strict=True), reverse=True, key=lambda item: float(item[0]))[:_MAX_NAMED]
         named = ", ".join(f"{text} {weight:.2f}" for weight, text in largest if weight >= _MIN_NAMED_WEIGHT)
@@ -68,8 +81,7 @@ def _weights(look: "Look", shown: "Head | Attention", level: "Level") -> "tuple[
         shown = Head("cross", *look.model.alignment_head)
     if isinstance(shown, Head):
         return shown.title + look.off_mark(shown), look.weights(shown.attention, shown.layer, level)[shown.head]
-    config = look.model.config
-    n_layers = config.n_encoder_layers if shown == "encoder" else config.n_decoder_layers
+    n_layers = len(look.layers(shown))
     title = f"{ATTENTION_NAMES[shown]} · layer {n_layers} · mean of all heads"
     return title, look.weights(shown, n_layers - 1, level).mean(0)
 
@@ -101,7 +113,7 @@ def _print_change(console: Console, change: "Change") -> None:
         elif is_changed:
             row = (*row, "", "")
         rows.append(row)
-    _print_columns(console, rows, right_aligned={1, 2, 4})
+    print_columns(console, rows, right_aligned={1, 2, 4})
 
 
 def _align(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
@@ -112,21 +124,6 @@ def _align(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int | None,
         else:
             yield from ((index, None) for index in range(i, i_end))
             yield from ((None, index) for index in range(j, j_end))
-
-
-def _print_columns(console: Console, rows: Sequence[Row], right_aligned: set[int]) -> None:
-    """Columns that are never cut, measured in terminal cells: a Chinese character takes two."""
-    console.print()
-    widths = [max(cell_len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
-    for number, row in enumerate(rows):
-        line = Text(style="dim" if number == 0 else "")
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            space = " " * (width - cell_len(str(cell)))
-            line.append(space if column in right_aligned else "")
-            line.append(cell)
-            line.append(("" if column in right_aligned else space) + "  ")
-        line.rstrip()
-        console.print(line)
 
 
 def _highlight(text: str, changed: bool) -> Text:

@@ -33,10 +33,8 @@ def draw_heads(look: Look, attention: Attention, level: Level = "words") -> Pict
     check_matplotlib()
     from regard.lens.plots.heatmaps import AttentionMap, draw_grid
 
-    config = look.model.config
-    n_layers = config.n_encoder_layers if attention == "encoder" else config.n_decoder_layers
     grid = []
-    for layer in range(n_layers):
+    for layer in range(len(look.layers(attention))):
         weights = look.weights(attention, layer, level)  # (H, T, S)
         heads = [Head(attention, layer, number) for number in range(len(weights))]
         titles = [f"layer {layer + 1} · head {head.head + 1}{look.off_mark(head)}" for head in heads]
@@ -54,6 +52,34 @@ def draw_head(look: Look, head: Head, level: Level = "words") -> Picture:
     weights = look.weights(head.attention, head.layer, level)[head.head]  # (T, S)
     attention_map = AttentionMap(head.title + look.off_mark(head), weights, head.attention == "decoder")
     return draw_single(attention_map, rows, columns, _sentences(look))
+
+
+def draw_dependence(look: Look, level: Level = "words") -> Picture:
+    """Draw how much each output depends on each source word, from the gradients of a look."""
+    check_matplotlib()
+    from regard.lens.plots.heatmaps import DEPENDENCE_NOTE, AttentionMap, draw_single
+
+    shares = look.dependence(level)
+    if shares is None:
+        raise UserError("this look has no gradients", hint="add --gradient")
+    rows, columns = look.labels("cross", level)
+    return draw_single(
+        AttentionMap("Dependence on the source", shares), rows, columns, _sentences(look), DEPENDENCE_NOTE
+    )
+
+
+def draw_vectors(look: Look) -> Picture:
+    """Draw the states of a model without attention: one row per sub-word, one column per unit."""
+    check_matplotlib()
+    from regard.lens.plots.heatmaps import draw_units
+
+    labels = {"source": look.source.labels("pieces"), "target": look.target.inputs.labels("pieces")}
+    found = [site for site in look.sites if site.axes in (("source", "unit"), ("target", "unit"))]
+    shown = [site for site in found if site.kind == "state"] or found
+    if not shown:
+        raise UserError("this model recorded nothing that can be drawn", hint="--json FILE has everything")
+    maps = [(site.path, look.trace[site.path][0].numpy(), labels[site.axes[0]]) for site in shown]
+    return draw_units(maps, _sentences(look))
 
 
 def draw_positions(table: NDArray[np.floating], title: str, subtitle: str = "") -> Picture:

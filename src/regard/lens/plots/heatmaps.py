@@ -40,6 +40,10 @@ _MIN_CELL_WITH_VALUE = 0.27
 _WEIGHTS_NOTE = (
     "Each row shows how one word distributes its attention over the columns: darker is more, a row sums to 1."
 )
+DEPENDENCE_NOTE = (
+    "Each row shows how much one output depends on each source word: the norm of the gradient, as shares of the row."
+)
+_UNITS_NOTE = "Each row is the vector of one sub-word, each column a unit."
 
 _TABLE_WIDTH, _TABLE_HEIGHT, _CURVE_HEIGHT, _LEFT, _RIGHT = 8.5, 4.0, 0.62, 0.9, 0.6
 _CURVES = (0, 0.06, 0.15, 0.27, 0.5)  # dimensions as a share of d_model: later ones hardly change within a sentence
@@ -91,7 +95,11 @@ def draw_grid(
 
 
 def draw_single(
-    attention_map: AttentionMap, rows: Sequence[str], columns: Sequence[str], sentences: tuple[str, ...] = ()
+    attention_map: AttentionMap,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    sentences: tuple[str, ...] = (),
+    note: str = _WEIGHTS_NOTE,
 ) -> Picture:
     """One large map, with the weights as numbers where they fit."""
     title, weights = attention_map.title, attention_map.weights
@@ -99,7 +107,7 @@ def draw_single(
     cell = min(max(13 / max(len(columns), len(rows)), 0.11), 0.46)
     width, height = (max(n * cell, 1.4) for n in (len(columns), len(rows)))
     row_labels, column_labels = (_Labels(typesetter, words, cell, max_columns=22) for words in (rows, columns))
-    heading = Heading(typesetter, title, sentences, _WEIGHTS_NOTE, row_labels.size + width)
+    heading = Heading(typesetter, title, sentences, note, row_labels.size + width)
     left, top = MARGIN + row_labels.size, MARGIN + heading.height + 0.05
     canvas = Canvas(heading.width + 2 * MARGIN, top + height + column_labels.size + MARGIN, typesetter)
     heading.draw(canvas, MARGIN, MARGIN)
@@ -155,6 +163,27 @@ def _write_values(axes: Axes, weights: Matrix, typesetter: Typesetter, size: flo
             text = f"{weight:.2f}".lstrip("0") if weight < 0.995 else "1"
             colour = BACKGROUND if weight > 0.65 else (INK if weight >= 0.1 else GRAY)
             axes.text(column, row, text, ha="center", va="center", **typesetter.style(size, colour))
+
+
+def draw_units(maps: Sequence[tuple[str, Matrix, Sequence[str]]], sentences: tuple[str, ...]) -> Picture:
+    """Vectors per position, (T, D) each with a title and the labels of its rows, one map below the other."""
+    title = "States"
+    typesetter = Typesetter(select_fonts([title, *sentences, *(label for _, _, rows in maps for label in rows)]))
+    labels = [_Labels(typesetter, rows, _MAX_CELL) for _, _, rows in maps]
+    label_size = max(label.size for label in labels)
+    heading = Heading(typesetter, title, sentences, _UNITS_NOTE, label_size + _TABLE_WIDTH)
+    heights = [len(rows) * _MAX_CELL for _, _, rows in maps]
+    top = MARGIN + heading.height
+    canvas = Canvas(heading.width + 2 * MARGIN, top + sum(heights) + len(maps) * (0.2 + _GAP) + MARGIN, typesetter)
+    heading.draw(canvas, MARGIN, MARGIN)
+    for (name, values, _), height, row_labels in zip(maps, heights, labels, strict=True):
+        canvas.text(MARGIN + label_size, top, name, 8)
+        axes = canvas.axes(MARGIN + label_size, top + 0.2, _TABLE_WIDTH, height)
+        limit = float(np.abs(values).max()) or 1.0
+        axes.imshow(values, cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+        row_labels.draw_left_of(axes)
+        top += 0.2 + height + _GAP
+    return Picture(canvas.figure, title, typesetter.fonts.warnings)
 
 
 def draw_encoding(table: Matrix, title: str, subtitle: str = "") -> Picture:

@@ -40,6 +40,8 @@ class LensLike(Protocol):
         target: str | None = None,
     ) -> Any: ...
 
+    def count_numbers(self, n_source: int, n_target: int) -> int: ...
+
     def heads(self, pairs: Sequence[tuple[str, str]], *, target: str | None = None) -> Any: ...
 
 
@@ -71,7 +73,7 @@ class LookService:
 
     async def look(self, model: ServedModel, body: LookRequest) -> list[bytes]:
         """The look as JSON, in parts. The caller passes them to `release` after sending."""
-        check_look(model, body, self._settings)
+        check_unmasked(model, body)
         if self._look_queue.n_waiting >= self._settings.max_looks or self._n_sending > self._settings.max_looked:
             raise too_busy(self._look_queue.n_waiting * _SECONDS_PER_LOOK)
         abandoned = Event()
@@ -117,7 +119,12 @@ class LookService:
             return self._lenses[model.name]
 
     def _run_look(self, model: ServedModel, body: LookRequest, abandoned: Event) -> list[bytes]:
-        look = self._lens(model).look(
+        lens = self._lens(model)
+        if model.description is not None:  # a missing translation is assumed to be as long as the text
+            texts = body.text, body.text if body.translation is None else body.translation
+            n_source, n_target = (1 + model.count_tokens(text) for text in texts)
+            _check_numbers(lens.count_numbers(n_source, n_target), body, self._settings)
+        look = lens.look(
             body.text,
             body.translation,
             interventions=_interventions(body),
@@ -125,8 +132,8 @@ class LookService:
             target=model.target_tag(body.target),
         )
         if model.description is not None:
-            lengths = len(look.source.ids), len(look.target.outputs.ids)
-            _check_numbers(model.description.model, *lengths, body, self._settings)
+            n_numbers = lens.count_numbers(len(look.source.ids), len(look.target.outputs.ids))
+            _check_numbers(n_numbers, body, self._settings)
         parts: list[bytes] = []
         if not abandoned.is_set():
             for part in json_parts(look.to_dict(arrays=body.arrays)):
@@ -183,52 +190,24 @@ def _interventions(body: LookRequest) -> Interventions:
     )
 
 
-def check_look(model: ServedModel, body: LookRequest, settings: Settings) -> None:
-    """Raises a Problem if a look would be too large. A missing translation is assumed to be as long as the text."""
-    if model.description is None:
+def check_unmasked(model: ServedModel, body: LookRequest) -> None:
+    """Raises a Problem if a look without the mask would take too long."""
+    if model.description is None or body.interventions.mask or body.translation is not None:
         return
-    n_source = 1 + model.count_tokens(body.text)
-    n_target = n_source if body.translation is None else 1 + model.count_tokens(body.translation)
-    _check_numbers(model.description.model, n_source, n_target, body, settings)
-    if not body.interventions.mask and body.translation is None and n_source * body.beam > _MAX_UNMASKED_WORK:
+    if (1 + model.count_tokens(body.text)) * body.beam > _MAX_UNMASKED_WORK:
         limit = _MAX_UNMASKED_WORK // body.beam - 1
         message = f"without the mask and with beam {body.beam}, the text may have {limit} tokens at most"
         raise Problem(413, "too_long", message)
 
 
-def _check_numbers(config: dict[str, Any], n_source: int, n_target: int, body: LookRequest, settings: Settings) -> None:
-    n_numbers = count_numbers(config, n_source, n_target)
+def _check_numbers(n_numbers: int, body: LookRequest, settings: Settings) -> None:
+    """Raises a Problem if a look would be too large."""
     as_lists = body.arrays == "list"
     limit = settings.max_numbers // 4 if as_lists else settings.max_numbers
     if n_numbers > limit:
         alternative = f" (or {settings.max_numbers:,} with arrays: base64)" if as_lists else ""
         message = f"the response would have {n_numbers:,} numbers, and the limit is {limit:,}{alternative}"
         raise Problem(413, "too_long", f"{message}; send a shorter text")
-
-
-def count_numbers(config: dict[str, Any], n_source: int, n_target: int) -> int:
-    """The numbers in the JSON of a look: embeddings and every layer."""
-    d_model, d_ff, n_heads = (_size(config, name) for name in ("d_model", "d_ff", "n_heads"))
-
-    def residual(rows: int) -> int:  # with norms
-        return rows * (2 * d_model + 3)
-
-    def attention(rows: int, columns: int) -> int:
-        vectors = 2 * (rows + columns) * d_model  # queries, keys, values, and the output of the heads
-        return vectors + (3 * n_heads + 1) * rows * columns + residual(rows)
-
-    def feed_forward(rows: int) -> int:
-        return rows * d_ff + residual(rows)
-
-    encoder = attention(n_source, n_source) + feed_forward(n_source)
-    decoder = attention(n_target, n_target) + attention(n_target, n_source) + feed_forward(n_target)
-    embeddings = 3 * (n_source + n_target) * d_model
-    return embeddings + _size(config, "n_encoder_layers") * encoder + _size(config, "n_decoder_layers") * decoder
-
-
-def _size(config: dict[str, Any], name: str) -> int:
-    value = config.get(name)
-    return value if isinstance(value, int) else 0
 
 
 def validation_pairs(model: ServedModel, max_pairs: int, target: str | None = None) -> list[tuple[str, str]]:

@@ -1,0 +1,56 @@
+"""What a model recorded, as text: for models without attention, and for tasks other than translation."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from regard.cli.evaluate import escape_controls
+
+if TYPE_CHECKING:
+    from regard.lens.look import Look
+    from regard.nn import Trace
+
+_BARS = "▁▂▃▄▅▆▇█"
+_N_ALTERNATIVES, _MIN_PROBABILITY = 3, 0.01
+
+Row = tuple[str | Text, ...]
+
+
+def alternative_rows(look: "Look") -> Iterator[Row]:
+    """Each sub-word of the translation, its probability, and the most probable others."""
+    yield ("piece", "probability", "instead of")
+    for step in look.steps:
+        others = [other for other in step.top if other.id != step.chosen.id and other.probability >= _MIN_PROBABILITY]
+        named = ", ".join(f"{other.text} {other.probability:.1%}" for other in others[:_N_ALTERNATIVES])
+        yield (Text(escape_controls(step.chosen.text)), f"{step.chosen.probability:.1%}", Text(escape_controls(named)))
+
+
+def recorded_rows(trace: "Trace") -> Iterator[Row]:
+    """Path, kind and size of everything recorded; for vectors also their norms, position by position."""
+    yield ("recorded", "kind", "size", "norm by position")
+    for site in trace.sites():
+        size = " × ".join(f"{axis} {n}" for axis, n in zip(site.axes, site.shape, strict=True))
+        bars = ""
+        if len(site.axes) == 2 and site.axes[1] == "unit":
+            norms = trace[site.path][0].float().norm(dim=-1)
+            shares = norms / norms.max().clamp(min=1e-30)
+            bars = "".join(_BARS[round(share * (len(_BARS) - 1))] for share in shares.tolist())
+        yield (Text(site.path), site.kind, size, bars)
+
+
+def print_columns(console: Console, rows: Sequence[Row], right_aligned: set[int]) -> None:
+    """Columns that are never cut, measured in terminal cells: a Chinese character takes two."""
+    console.print()
+    widths = [max(cell_len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        line = Text(style="dim" if number == 0 else "")
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            space = " " * (width - cell_len(str(cell)))
+            line.append(space if column in right_aligned else "")
+            line.append(cell)
+            line.append(("" if column in right_aligned else space) + "  ")
+        line.rstrip()
+        console.print(line)
