@@ -28,7 +28,6 @@ from torch import nn
 from regard.artifact import Description, LoadedModel, load_described
 from regard.data import NO_TARGET, Batch, Place
 from regard.errors import DataError, RunError, UserError
-from regard.lens.inspect import inspect
 from regard.models import ARCHITECTURES, Architecture, Model, ModelConfig, Term
 from regard.nn import Dropout, Trace
 from regard.tasks import TASKS, Data, Evaluation, Examined, OnProgress, Task
