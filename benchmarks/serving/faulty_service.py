@@ -9,7 +9,7 @@ from time import sleep
 
 from regard.decoding.options import DecodingOptions
 from regard.serve import Service, Settings, create_app, load_models, run
-from regard.serve.batching.batcher import TranslatorLike
+from regard.serve.batching.jobs import TranslatorLike
 from regard.serve.http.server import bind
 from regard.translator import Translation
 
@@ -33,7 +33,7 @@ class FaultyTranslator:
 def main() -> None:
     settings = Settings(port=0)
     [model] = load_models([Path(sys.argv[1])])
-    faulty = replace(model, translators=[FaultyTranslator(translator) for translator in model.translators])
+    faulty = replace(model, predictors=[FaultyTranslator(translator) for translator in model.predictors])
     service = Service([faulty], settings)
     run(create_app(service), service, bind(settings), lambda url: print(url, flush=True))
     os._exit(0)

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from regard.decoding.options import DecodingOptions
+from regard.errors import UserError
 from regard.serve import Keys, ServedModel, Service, Settings, create_app
 from regard.serve.http.server import bind, create_server
 from regard.serve.inside.look_service import load_lens
@@ -42,6 +43,11 @@ class UppercaseTranslator:
                 raise {"SystemExit": SystemExit, "ValueError": ValueError}[line.split()[1]](line)
         return [self._translation(line, options, details) for line in lines]
 
+    def predict(self, inputs: Sequence[Any]) -> list[Translation]:
+        if not all(isinstance(line, str) for line in inputs):
+            raise UserError("a translator takes lines of text")
+        return self.translate(inputs, options=DecodingOptions(), target=None, details=False)
+
     def _translation(self, line: str, options: DecodingOptions, details: bool) -> Translation:
         text = line.upper().strip()
         if not text:
@@ -58,7 +64,7 @@ class UppercaseTranslator:
 
 
 def served(translator: UppercaseTranslator | None = None, name: str = "upper", **fields: Any) -> ServedModel:
-    return ServedModel(name=name, translators=[translator or UppercaseTranslator()], **fields)
+    return ServedModel(name=name, predictors=[translator or UppercaseTranslator()], **fields)
 
 
 @contextmanager

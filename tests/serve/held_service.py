@@ -43,6 +43,6 @@ if __name__ == "__main__":
         stall_seconds=LONG_SECONDS,
     )
     translator = HeldTranslator()
-    service = Service([ServedModel(name="held", translators=[translator])], settings)
+    service = Service([ServedModel(name="held", predictors=[translator])], settings)
     threading.Thread(target=obey, args=(service, translator), daemon=True).start()
     run(create_app(service), service, bind(settings), lambda url: print(url.rpartition(":")[2], flush=True))

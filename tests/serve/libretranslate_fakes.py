@@ -43,7 +43,8 @@ def served(name: str, source: str | None, *targets: str, translator: ReversingTr
     """A model for these languages; English and German have language profiles."""
     source_tokenizer = SimpleNamespace(encode=lambda text: text.split(), tags=())
     facts = {"profiles": {code: profile for code, profile in profiles().items() if code in (source, *targets)}}
-    description = cast(Description, SimpleNamespace(facts=facts, tokenizers=SimpleNamespace(source=source_tokenizer)))
+    tokenizers = SimpleNamespace(source=source_tokenizer)
+    description = cast(Description, SimpleNamespace(facts=facts, tokenizers=tokenizers, has_tokenizers=True))
     translators = [translator or ReversingTranslator()]
     return ServedModel(name, translators, source=source, targets=targets, description=description)
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding.options import DecodingOptions
-from regard.serve.batching.batcher import MAX_BATCH_TEXTS, MAX_BATCH_TOKENS, Batcher, BatchKey, _choose, _QueuedText
+from regard.serve.batching.batcher import MAX_BATCH_TEXTS, MAX_BATCH_TOKENS, Batcher, _choose, _QueuedInput
+from regard.serve.batching.jobs import TranslateJob
 from regard.serve.http.problem import Problem
 from regard.translator import Translation
 
@@ -36,9 +37,9 @@ def run_with_batcher(
 
 
 async def translate(
-    batcher: Batcher, *texts: str, key: BatchKey | None = None, seconds: float = TIMEOUT_SECONDS
+    batcher: Batcher, *texts: str, job: TranslateJob | None = None, seconds: float = TIMEOUT_SECONDS
 ) -> list[str]:
-    translations = await batcher.translate(texts, lambda _: 1, key or BatchKey(), deadline_seconds=seconds)
+    translations = await batcher.run(job or TranslateJob(), texts, lambda _: 1, deadline_seconds=seconds)
     return [translation.text for translation in translations]
 
 
@@ -72,12 +73,12 @@ def test_an_idle_translator_waits_for_a_full_batch_of_several_requests() -> None
 
 def test_texts_that_arrive_during_a_batch_share_the_next_one_if_their_keys_are_equal() -> None:
     translator = held_translator()
-    greedy = BatchKey(DecodingOptions(beam=1))
+    greedy = TranslateJob(DecodingOptions(beam=1))
 
     async def body(batcher: Batcher) -> Any:
         first = asyncio.create_task(translate(batcher, "first"))
         await wait_for_start(translator)
-        tasks = [asyncio.create_task(translate(batcher, f"{i}", key=greedy if i % 2 else None)) for i in range(8)]
+        tasks = [asyncio.create_task(translate(batcher, f"{i}", job=greedy if i % 2 else None)) for i in range(8)]
         await asyncio.sleep(0)
         assert batcher.n_waiting == 8
         translator.released.set()
@@ -149,8 +150,8 @@ def test_request_that_cannot_meet_its_deadline_is_refused_although_the_queue_is_
 
     async def body(batcher: Batcher) -> None:
         async def translate_ten(n_tokens: int, beam: int) -> None:
-            key = BatchKey(DecodingOptions(beam=beam))
-            await batcher.translate(["a"] * 10, lambda _: n_tokens, key, deadline_seconds=10)
+            job = TranslateJob(DecodingOptions(beam=beam))
+            await batcher.run(job, ["a"] * 10, lambda _: n_tokens, deadline_seconds=10)
 
         await translate_ten(int(batcher.throughput.tokens_per_second), 4)
         speed = int(batcher.throughput.tokens_per_second)
@@ -257,7 +258,7 @@ def test_idle_translator_waits_for_its_share_while_another_is_busy() -> None:
 
 @given(st.lists(st.integers(1, 600), min_size=1, max_size=120), st.integers(1, MAX_BATCH_TEXTS))
 def test_batch_contains_the_oldest_text_and_stays_within_its_limits(sizes: list[int], max_texts: int) -> None:
-    items = [_QueuedText(None, i, "", size, BatchKey(), 0.0) for i, size in enumerate(sizes)]  # type: ignore[arg-type]
+    items = [_QueuedInput(None, i, "", size, TranslateJob(), 0.0) for i, size in enumerate(sizes)]  # type: ignore[arg-type]
     chosen = _choose(items, max_texts)
     assert items[0] in chosen and len(set(chosen)) == len(chosen) <= max_texts
     longest = max(item.n_tokens for item in chosen)
@@ -267,7 +268,7 @@ def test_batch_contains_the_oldest_text_and_stays_within_its_limits(sizes: list[
 def test_no_texts_and_blank_texts() -> None:
     async def body(batcher: Batcher) -> list[list[Translation]]:
         return [
-            await batcher.translate(texts, lambda _: 1, BatchKey(), deadline_seconds=TIMEOUT_SECONDS)
+            await batcher.run(TranslateJob(), texts, lambda _: 1, deadline_seconds=TIMEOUT_SECONDS)
             for texts in ([], [" "])
         ]
 

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from regard import __version__
-from regard.serve.api.routes import inside_router, translate_router
+from regard.serve.api.routes import inside_router, predict_router, translate_router
 from regard.serve.api.schemas import REQUESTS
 from regard.serve.http.access_log import AccessLog
 from regard.serve.http.admission import Admission, log_error
@@ -67,6 +67,7 @@ def create_app(service: Service, *, load: Callable[[ServedModel], LensLike] = lo
     v1_translate_router, translate_directly = translate_router(service)
     routers = [
         v1_translate_router,
+        predict_router(service),
         inside_router(service, look_service, training_status),
         libretranslate_router(service),
         monitoring_router(service, metrics, app),
@@ -87,8 +88,7 @@ def _paths(router: APIRouter) -> list[str]:
 def _add_page(app: FastAPI, service: Service, look_service: LookService) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
-        model = service.pick()
-        if model.ready:
+        for model in service.ready_translators[:1]:
             look_service.preload(model)  # the page is likely to need it
         return FileResponse(WEB / "index.html", headers={"Cache-Control": "no-cache"})
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from regard.artifact import Description, search_options
+from regard.artifact import Description, describe, search_options
 from regard.artifact.directory import read_tensor_shapes
 from regard.decoding.options import DecodingOptions
 from regard.engines.engine import n_cores
 from regard.errors import ArtifactError
-from regard.serve.batching.batcher import TranslatorLike
+from regard.tasks import load_predictor
 from regard.text.languages import Languages
 from regard.translator import Translator
 
@@ -23,10 +23,11 @@ _MAX_COUNTED_CHARACTERS = 1_000  # the number of tokens of longer texts is extra
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A model with its translators and languages."""
+    """A model with its predictors and, if it translates, its languages."""
 
     name: str
-    translators: Sequence[TranslatorLike]  # one per core; none while the model trains
+    predictors: Sequence[Any]  # translators: one per core; of another task: one; none while the model trains
+    task: str | None = Translator.task  # None: not known yet, because the model trains
     source: str | None = None
     targets: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)  # more fields for GET /v1/models
@@ -37,7 +38,11 @@ class ServedModel:
 
     @property
     def ready(self) -> bool:
-        return bool(self.translators)
+        return bool(self.predictors)
+
+    @property
+    def translates(self) -> bool:
+        return self.task in (Translator.task, None)
 
     @property
     def options(self) -> DecodingOptions:
@@ -46,7 +51,7 @@ class ServedModel:
 
     def count_tokens(self, text: str) -> int:
         """The number of tokens of a text; an estimate for long texts, so that counting is always fast."""
-        if self.description is None:
+        if self.description is None or not self.description.has_tokenizers:
             return 1 + len(text) // 4
         start = text[:_MAX_COUNTED_CHARACTERS]
         n_tokens = len(self.description.tokenizers.source.encode(start))
@@ -78,31 +83,42 @@ def has_model(path: Path) -> bool:
 def _load_or_wait(path: Path, name: str, n_engines: int | None) -> ServedModel:
     if has_model(path) or not (path / "recipe.toml").is_file():
         return _load(path, name, n_engines)
-    return ServedModel(name=name, translators=(), run=path, load=lambda: _load(path, name, n_engines))
+    return ServedModel(name=name, predictors=(), task=None, run=path, load=lambda: _load(path, name, n_engines))
 
 
 def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
-    first = Translator.load(path, threads=1)
-    description = first.described
-    translators = [first]
-    if first.engine.name == "ctranslate2":
-        n_engines = n_engines or n_cores()
-        translators += [Translator.load(path, threads=1) for _ in range(n_engines - 1)]
+    description = describe(path)
+    run = description.directory.parent
+    model = ServedModel(
+        name=name,
+        predictors=(),
+        task=description.task,
+        facts={"n_parameters": _count_parameters(description.directory)},
+        description=description,
+        run=run if (run / "journal.jsonl").is_file() else None,
+    )
+    if not model.translates:
+        return replace(model, predictors=[load_predictor(description)])
+    return _with_translators(model, description, n_engines)
+
+
+def _with_translators(model: ServedModel, description: Description, n_engines: int | None) -> ServedModel:
+    """The same model with translators and its languages."""
+    translators = [Translator.of(description, threads=1)]
+    engine = translators[0].engine.name
+    if engine == "ctranslate2":
+        translators += [Translator.of(description, threads=1) for _ in range((n_engines or n_cores()) - 1)]
     tags = description.tokenizers.source.tags
     for translator in translators:  # warm up: the first call allocates memory and is slow
         translator.translate(["."], target=tags[0] if tags else None)
     languages = Languages.from_facts(description.facts)  # validated: the file may come from anywhere
     sizes = {key: description.model.get(key) for key in ("d_model", "n_encoder_layers", "n_decoder_layers", "n_heads")}
-    facts = {"engine": first.engine.name, "n_parameters": _count_parameters(description.directory), **sizes}
-    run = description.directory.parent
-    return ServedModel(
-        name=name,
-        translators=translators,
+    return replace(
+        model,
+        predictors=translators,
         source=languages.source,
         targets=languages.targets or tags,
-        facts=facts,
-        description=description,
-        run=run if (run / "journal.jsonl").is_file() else None,
+        facts={"engine": engine, **model.facts, **sizes},
         tags=tags,
     )
 

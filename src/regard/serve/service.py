@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import inf
+from math import inf, isfinite
 from time import monotonic
+from typing import Any
 
 from regard.errors import UserError
-from regard.serve.batching.batcher import Batcher, BatchKey
+from regard.serve.batching.batcher import Batcher
+from regard.serve.batching.jobs import PredictJob, TranslateJob
 from regard.serve.http.keys import Keys
 from regard.serve.http.problem import Problem, not_ready, too_busy
 from regard.serve.models import ServedModel, has_model
@@ -68,27 +70,32 @@ class Service:
         return self.live and not self.draining
 
     @property
-    def ready_models(self) -> list[ServedModel]:
-        return [model for model in self.models.values() if model.ready]
+    def ready_translators(self) -> list[ServedModel]:
+        return [model for model in self.models.values() if model.ready and model.translates]
 
     @property
     def batchers(self) -> list[Batcher]:
         return list(self._batchers.values())
 
     def pick(self, source: str | None = None, target: str | None = None, name: str | None = None) -> ServedModel:
-        """The model with this name, or the first that supports these languages, preferring models that are ready."""
-        if name is not None and name not in self.models:
-            raise Problem(404, "no_model", "no model has this name; GET /v1/models lists the models")
-        self.load_finished_runs()
-        candidates = [self.models[name]] if name is not None else list(self.models.values())
-        for model in sorted(candidates, key=lambda candidate: not candidate.ready):
+        """The translator with this name, or the first for these languages, preferring models that are ready."""
+        first = self.get_model(name)
+        candidates = [first] if name is not None else list(self.models.values())
+        translators = [model for model in candidates if model.translates]
+        if not translators:
+            message = f"{first.name} does not translate: its task is {first.task}; use POST /v1/predict"
+            raise Problem(400, "no_translator", message)
+        for model in sorted(translators, key=lambda translator: not translator.ready):
             if model.supports(source, target):
                 return model
         raise Problem(400, "no_language", "no model supports these languages; GET /v1/models lists the models")
 
     def get_model(self, name: str | None) -> ServedModel:
-        """The model with this name, or the first one, ready or not."""
-        return self.pick(name=name if name is not None else next(iter(self.models)))
+        """The model with this name, or the first one, of any task, ready or not."""
+        if name is not None and name not in self.models:
+            raise Problem(404, "no_model", "no model has this name; GET /v1/models lists the models")
+        self.load_finished_runs()
+        return self.models[name] if name is not None else next(iter(self.models.values()))
 
     def load_finished_runs(self) -> None:
         """Starts loading the model of a run whose training has finished; checks only every few seconds."""
@@ -131,12 +138,28 @@ class Service:
         self.check_lengths(texts)
         self.check_beam(beam, alternatives)
         options = replace(model.options, beam=max(beam, alternatives + 1), n_best=alternatives + 1)
-        return await self._get_batcher(model).translate(
+        return await self._get_batcher(model).run(
+            TranslateJob(options, model.target_tag(target), details),
             texts,
             model.count_tokens,
-            BatchKey(options, model.target_tag(target), details),
             deadline_seconds=deadline_seconds or self.settings.deadline_seconds,
             admitted=admitted,
+        )
+
+    async def predict(self, inputs: Sequence[Any], *, model: ServedModel) -> list[dict[str, Any]]:
+        """One prediction per input, of a model of any task, through the queue. Raises a Problem."""
+        self.check_count(inputs)
+        leaves = [leaf for value in inputs for leaf in _leaves(value)]
+        self.check_lengths([leaf for leaf in leaves if isinstance(leaf, str)])
+        if not all(isfinite(leaf) for leaf in leaves if isinstance(leaf, float)):  # Pydantic's parser accepts NaN here
+            raise Problem(422, "not_understood", "input: a number is infinite or NaN")
+
+        def count_tokens(value: Any) -> int:
+            """Of all texts in the value; numbers count nothing: the size of the request limits them."""
+            return max(1, sum(model.count_tokens(leaf) for leaf in _leaves(value) if isinstance(leaf, str)))
+
+        return await self._get_batcher(model).run(
+            PredictJob(), inputs, count_tokens, deadline_seconds=self.settings.deadline_seconds
         )
 
     def admit(
@@ -178,7 +201,7 @@ class Service:
             for batcher in self._batchers.values():
                 batcher.fail()
 
-    def check_count(self, texts: Sequence[str]) -> None:
+    def check_count(self, texts: Sequence[Any]) -> None:
         limit = self.settings.max_texts
         if len(texts) > limit:
             raise Problem(413, "too_many", f"{len(texts):,} texts, and the limit is {limit:,}")
@@ -186,7 +209,8 @@ class Service:
     def check_lengths(self, texts: Sequence[str]) -> None:
         longest, limit = max(map(len, texts), default=0), self.settings.max_text
         if longest > limit:
-            message = f"a text has {longest:,} characters, and the limit is {limit:,}; use ?stream=1 for long texts"
+            message = f"a text has {longest:,} characters, and the limit is {limit:,}"
+            message += "; /v1/translate?stream=1 translates longer ones"
             raise Problem(413, "too_long", message)
 
     def check_beam(self, beam: int, alternatives: int) -> None:
@@ -204,13 +228,23 @@ class Service:
 
     def _create_batcher(self, model: ServedModel) -> Batcher:
         return Batcher(
-            model.translators,
+            model.predictors,
             wait_seconds=self.settings.wait_seconds,
             max_waiting=self.settings.max_waiting,
             stall_seconds=self.settings.stall_seconds,
+            threads_per_predictor=2 if model.translates else 1,
         )
 
     async def _check_health_forever(self) -> None:
         while True:
             await asyncio.sleep(_HEALTH_CHECK_SECONDS)
             self.check_health()
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """All texts, numbers, booleans and nulls in a JSON value."""
+    if isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(item)
+    else:
+        yield value

@@ -74,7 +74,10 @@ class Prediction(Protocol):
 
 
 class Predictor(Protocol):
-    """A loaded model: inputs in, as many predictions out. An input is a line of text, or a JSON value."""
+    """A loaded model: inputs in, as many predictions out. An input is a line of text, or a JSON value.
+
+    `regard serve` calls it from one thread, other than the one that loaded it.
+    """
 
     def predict(self, inputs: Sequence[Any]) -> Sequence[Prediction]:
         """Raises UserError for an input that the model cannot read."""

@@ -1,4 +1,4 @@
-"""The routes of /v1: translate, look, heads, training, models."""
+"""The routes of /v1: translate, predict, look, heads, training, models."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from regard.serve.api.schemas import (
     ERRORS,
     LookRequest,
     ModelsReply,
+    PredictReply,
+    PredictRequest,
     TranslateReply,
     TranslateRequest,
     model_record,
@@ -80,6 +82,28 @@ def translate_router(service: Service) -> tuple[APIRouter, ASGIApp]:
     return router, translate_directly
 
 
+def predict_router(service: Service) -> APIRouter:
+    """For the models of all tasks."""
+    router = APIRouter(tags=["predict"])
+
+    @router.post(
+        "/v1/predict",
+        summary="Predict with a model of any task",
+        responses={
+            200: {"model": PredictReply, "description": "The predictions, in the order of the inputs."},
+            **ERRORS,
+        },
+        openapi_extra=_request_body(PredictRequest),
+    )
+    async def predict(request: Request) -> Response:
+        """What an input and a prediction are depends on the model's task; a translator takes texts."""
+        body = await _read_json(request, PredictRequest)
+        model = service.get_model(body.model)
+        return JsonResponse({"model": model.name, "output": await service.predict(body.input, model=model)})
+
+    return router
+
+
 def inside_router(service: Service, look_service: LookService, training_status: TrainingStatus) -> APIRouter:
     """The other routes that the page uses: models, their internals, and their training."""
     router = APIRouter(tags=["look inside"])
@@ -116,7 +140,7 @@ def inside_router(service: Service, look_service: LookService, training_status: 
         responses={200: {"description": "Format regard-heads/1: what each head attends to."}, **ERRORS},
     )
     async def heads(model: str | None = model_name) -> Response:
-        served_model = service.get_model(model)
+        served_model = service.pick(name=service.get_model(model).name)
         service.require_ready(served_model)
         return JsonResponse(await look_service.heads(served_model))
 

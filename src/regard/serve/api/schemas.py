@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from regard.serve.models import ServedModel
 from regard.text import normalise
@@ -29,6 +29,13 @@ class TranslateRequest(_Request):
     beam: int = Field(default=4, ge=1, le=100, description="Beam size; 1 is greedy.")
     alternatives: Count = Field(default=0, description="Number of alternative translations to return.")
     details: bool = Field(default=False, description="Also return words, tokens, their probabilities, and alignment.")
+
+
+class PredictRequest(_Request):
+    input: list[JsonValue] = Field(
+        description="Inputs of the model's task: texts, or other JSON values.", examples=[["It was too tired."]]
+    )
+    model: str | None = Field(default=None, description="Model name from /v1/models; the default is the first model.")
 
 
 class HeadRequest(_Request):
@@ -95,8 +102,15 @@ class TranslateReply(BaseModel):
     translations: list[TranslationReply]
 
 
+class PredictReply(BaseModel):
+    model: str
+    output: list[dict[str, Any]] = Field(description="One object per input; its fields depend on the model's task.")
+
+
 class ModelReply(BaseModel):
     name: str
+    task: str | None = Field(description='"translation", for example; null while the model is still training.')
+    architecture: str | None
     source: str | None
     targets: list[str]
     engine: str | None = None
@@ -127,7 +141,7 @@ class Status(BaseModel):
     status: Literal["ok", "failed", "stopping"]
 
 
-REQUESTS: tuple[type[BaseModel], ...] = (TranslateRequest, LookRequest)
+REQUESTS: tuple[type[BaseModel], ...] = (TranslateRequest, PredictRequest, LookRequest)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorReply, "description": "The request cannot be fulfilled: languages, beam size or text."},
@@ -169,6 +183,8 @@ def model_record(model: ServedModel, ready: bool) -> dict[str, Any]:
     """A ModelReply as a dictionary."""
     return {
         "name": model.name,
+        "task": model.task,
+        "architecture": model.description.architecture if model.description is not None else None,
         "source": model.source,
         "targets": model.targets,
         **model.facts,

@@ -1,27 +1,25 @@
-"""Dynamic batching: texts of several requests are translated together, in batches limited by tokens.
+"""Dynamic batching: inputs of several requests are processed together, in batches limited by tokens.
 
-Everything except the translation itself runs on the event loop, so no locks are needed. There is one translator per
-core, so that a batch is never split, and two threads per translator: while one waits for the engine, the other
-tokenizes its next batch or detokenizes its last one.
+Everything except the model itself runs on the event loop, so no locks are needed. There is one translator per core, so
+that a batch is never split, and two threads per translator: while one waits for the engine, the other tokenizes its
+next batch or detokenizes its last one. A predictor of another task has one thread: it may not be thread-safe.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
+from typing import Any
 
-from regard.decoding.options import DecodingOptions
 from regard.errors import UserError
+from regard.serve.batching.jobs import Job
 from regard.serve.batching.worker import Worker
 from regard.serve.http.problem import Problem, deadline_exceeded, engine_failed, too_busy
-from regard.translator import Translation
 
 MAX_BATCH_TOKENS = 1024  # source tokens, with padding
 MAX_BATCH_TEXTS = 64
-_WORKERS_PER_TRANSLATOR = 2
 _BUSY_WAIT_FACTOR = 5  # while a batch runs, its clients may soon send more: wait longer for a full batch
 _CLOSE_SECONDS = 2.0
 _MIN_TOKENS_PER_SECOND = 100.0  # an engine that is slower counts as stuck
@@ -29,41 +27,24 @@ _INITIAL_TOKENS_PER_SECOND = 1_000.0  # before anything is measured
 _AVERAGING_SECONDS = 10.0  # busy time after which a measurement has a weight of 1/e
 
 
-class TranslatorLike(Protocol):
-    """What the batcher needs of a Translator."""
-
-    def translate(
-        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool
-    ) -> list[Translation]: ...
-
-
-@dataclass(frozen=True)
-class BatchKey:
-    """How a text is translated; only texts with equal keys share a batch."""
-
-    options: DecodingOptions = field(default_factory=DecodingOptions)
-    target: str | None = None
-    details: bool = False
-
-
 @dataclass(eq=False)
 class _PendingRequest:
-    """The texts of one request, with the translations that are finished."""
+    """The inputs of one request, with the results that are finished."""
 
-    translations: list[Translation | None]
+    results: list[Any]
     n_remaining: int
-    future: asyncio.Future[list[Translation]]
+    future: asyncio.Future[list[Any]]
 
 
 @dataclass(eq=False)
-class _QueuedText:
-    """One text that is queued or being translated."""
+class _QueuedInput:
+    """One text, or other input, that is queued or being processed."""
 
     request: _PendingRequest
     index: int  # within its request
-    text: str
+    value: Any
     n_tokens: int
-    key: BatchKey
+    job: Job  # only inputs with equal jobs share a batch
     queued_at: float
 
 
@@ -114,22 +95,28 @@ class Batcher:
     """The queue of one model. Created on the event loop and only used from it."""
 
     def __init__(
-        self, translators: Sequence[TranslatorLike], *, wait_seconds: float, max_waiting: int, stall_seconds: float
+        self,
+        predictors: Sequence[Any],  # what the jobs of this model need: Translators, or one Predictor
+        *,
+        wait_seconds: float,
+        max_waiting: int,
+        stall_seconds: float,
+        threads_per_predictor: int = 2,
     ) -> None:
-        self._translators = translators
+        self._predictors, self._threads_per_predictor = predictors, threads_per_predictor
         self._wait_seconds, self._max_waiting, self._stall_seconds = wait_seconds, max_waiting, stall_seconds
         self.throughput = Throughput()
-        self._queues: dict[BatchKey, dict[_QueuedText, None]] = {}  # dicts as ordered sets: removal is O(1)
-        self._running: dict[Worker, list[_QueuedText]] = {}
-        self._workers: dict[Worker, TranslatorLike] = {}
+        self._queues: dict[Job, dict[_QueuedInput, None]] = {}  # dicts as ordered sets: removal is O(1)
+        self._running: dict[Worker, list[_QueuedInput]] = {}
+        self._workers: dict[Worker, Any] = {}  # with its predictor
         self._timer: asyncio.TimerHandle | None = None
         self._failed = False
         self.n_waiting = self.n_waiting_tokens = 0
         self._n_refused_texts = 0  # size of the largest request that was refused since the queue became full
 
     def start(self) -> None:
-        translators = [*self._translators] * _WORKERS_PER_TRANSLATOR
-        self._workers = {Worker(f"engine-{number}"): translator for number, translator in enumerate(translators)}
+        predictors = [*self._predictors] * self._threads_per_predictor
+        self._workers = {Worker(f"engine-{number}"): predictor for number, predictor in enumerate(predictors)}
 
     def close(self) -> bool:
         """Ends the workers; returns False if one of them is stuck."""
@@ -138,33 +125,33 @@ class Batcher:
         ended = [worker.join(_CLOSE_SECONDS) for worker in self._workers]
         return all(ended)
 
-    async def translate(
+    async def run(
         self,
-        texts: Sequence[str],
-        count_tokens: Callable[[str], int],
-        key: BatchKey,
+        job: Job,
+        inputs: Sequence[Any],
+        count_tokens: Callable[[Any], int],
         *,
         deadline_seconds: float,
         admitted: bool = False,
-    ) -> list[Translation]:
-        """Translates texts, in order. Raises a Problem if the queue is full, the deadline passes or the engine fails.
+    ) -> list[Any]:
+        """The result for each input. Raises a Problem if the queue is full, the deadline passes or the engine fails.
 
-        `admitted`: the texts belong to a request that `admit` has accepted, so the limit of the queue does not apply.
+        `admitted`: the inputs belong to a request that `admit` has accepted, so the limit of the queue does not apply.
         """
         if self._failed:
             raise engine_failed()
-        if not texts:
+        if not inputs:
             return []
         if not admitted:
-            self.admit(len(texts), deadline_seconds)
-        sizes = [count_tokens(text) for text in texts]
+            self.admit(len(inputs), deadline_seconds)
+        sizes = [count_tokens(value) for value in inputs]
         if not admitted:
-            self.check_work(sum(sizes), key.options.beam, deadline_seconds)
-        request = _PendingRequest([None] * len(texts), len(texts), asyncio.get_running_loop().create_future())
+            self.check_work(sum(sizes), job.beam, deadline_seconds)
+        request = _PendingRequest([None] * len(inputs), len(inputs), asyncio.get_running_loop().create_future())
         now = monotonic()
         queued = [
-            _QueuedText(request, index, text, n_tokens, key, now)
-            for index, (text, n_tokens) in enumerate(zip(texts, sizes, strict=True))
+            _QueuedInput(request, index, value, n_tokens, job, now)
+            for index, (value, n_tokens) in enumerate(zip(inputs, sizes, strict=True))
         ]
         self._enqueue(queued)
         try:
@@ -189,7 +176,7 @@ class Batcher:
     def _max_running_seconds(self) -> float:
         """How long a large model on a slow machine could take for the running batches."""
         running = (item for batch in self._running.values() for item in batch)
-        work = sum(_work(item.n_tokens, item.key.options.beam) for item in running)
+        work = sum(_work(item.n_tokens, item.job.beam) for item in running)
         return work / min(self.throughput.tokens_per_second, _MIN_TOKENS_PER_SECOND)
 
     def fail(self) -> None:
@@ -229,36 +216,36 @@ class Batcher:
 
     @property
     def waiting_seconds(self) -> float:
-        """Estimated time to translate what is queued."""
+        """Estimated time for what is queued."""
         return self.throughput.estimate_seconds(self.n_waiting_tokens)
 
-    def _enqueue(self, items: list[_QueuedText]) -> None:
-        self._queues.setdefault(items[0].key, {}).update(dict.fromkeys(items))
+    def _enqueue(self, items: list[_QueuedInput]) -> None:
+        self._queues.setdefault(items[0].job, {}).update(dict.fromkeys(items))
         self.n_waiting += len(items)
         self.n_waiting_tokens += sum(item.n_tokens for item in items)
         self._start_batches()
 
-    def _drop(self, items: list[_QueuedText]) -> None:
+    def _drop(self, items: list[_QueuedInput]) -> None:
         """Removes what is still queued: the request has failed, its client has disconnected or its deadline passed."""
         for item in items:
-            queue = self._queues.get(item.key)
+            queue = self._queues.get(item.job)
             if queue is not None and item in queue:
                 self._remove(item)
                 self.throughput.n_dropped_tokens += item.n_tokens
 
-    def _remove(self, item: _QueuedText) -> None:
-        queue = self._queues[item.key]
+    def _remove(self, item: _QueuedInput) -> None:
+        queue = self._queues[item.job]
         del queue[item]
         if not queue:
-            del self._queues[item.key]
+            del self._queues[item.job]
         self.n_waiting -= 1
         self.n_waiting_tokens -= item.n_tokens
 
     def _start_batches(self) -> None:
-        """Starts batches while a translator is idle, and enough texts are queued or one has waited long enough.
+        """Starts batches while a predictor is idle, and enough texts are queued or one has waited long enough.
 
-        Enough is one translator's share of all queued and running texts, because two small batches take longer than
-        one of twice the size. A busy translator gets its next batch early if that batch is full.
+        Enough is one predictor's share of all queued and running texts, because two small batches take longer than
+        one of twice the size. A busy predictor gets its next batch early if that batch is full.
         """
         while self._queues and not self._failed:
             busy = [self._workers[worker] for worker in self._running]
@@ -267,17 +254,17 @@ class Batcher:
                 return
             queue = min(self._queues.values(), key=lambda items: next(iter(items)).queued_at)
             n_running = sum(map(len, self._running.values()))
-            share = min(MAX_BATCH_TEXTS, -(-(self.n_waiting + n_running) // len(self._translators)))
+            share = min(MAX_BATCH_TEXTS, -(-(self.n_waiting + n_running) // len(self._predictors)))
             due = next(iter(queue)).queued_at + self._wait_seconds * (_BUSY_WAIT_FACTOR if busy else 1)
-            if len(queue) < MAX_BATCH_TEXTS and all(translator in busy for translator in self._translators):
+            if len(queue) < MAX_BATCH_TEXTS and all(predictor in busy for predictor in self._predictors):
                 return
             if len(queue) < (share if busy else MAX_BATCH_TEXTS) and monotonic() < due:
                 self._set_timer(due)
                 return
             self._start_batch(worker, _choose(list(queue), share))
 
-    def _idle_worker(self, busy: list[TranslatorLike]) -> Worker | None:
-        """The idle worker whose translator has the fewest running batches."""
+    def _idle_worker(self, busy: list[Any]) -> Worker | None:
+        """The idle worker whose predictor has the fewest running batches."""
         idle = (worker for worker in self._workers if worker not in self._running)
         return min(idle, key=lambda worker: busy.count(self._workers[worker]), default=None)
 
@@ -290,21 +277,19 @@ class Batcher:
         self._timer = None
         self._start_batches()
 
-    def _start_batch(self, worker: Worker, batch: list[_QueuedText]) -> None:
+    def _start_batch(self, worker: Worker, batch: list[_QueuedInput]) -> None:
         for item in batch:
             self._remove(item)
         self._running[worker] = batch
         large = len(batch) >= MAX_BATCH_TEXTS // 4 or sum(item.n_tokens for item in batch) >= MAX_BATCH_TOKENS // 4
         saturated = self.n_waiting > 0 and large
-        translator, key = self._workers[worker], batch[0].key
-        texts = [item.text for item in batch]
+        predictor, job = self._workers[worker], batch[0].job
+        values = [item.value for item in batch]
         self.throughput.start_batch()
-        future = worker.submit(lambda: _translate_batch(translator, texts, key))
+        future = worker.submit(lambda: _run_batch(predictor, values, job))
         future.add_done_callback(lambda finished: self._end_batch(worker, finished, saturated))
 
-    def _end_batch(
-        self, worker: Worker, finished: asyncio.Future[list[Translation | Exception]], saturated: bool
-    ) -> None:
+    def _end_batch(self, worker: Worker, finished: asyncio.Future[list[Any]], saturated: bool) -> None:
         batch = self._running.pop(worker)
         results = finished.result()
         n_wasted_tokens = sum(item.n_tokens for item in batch if item.request.future.done())
@@ -319,12 +304,12 @@ def _work(n_tokens: int, beam: int) -> float:
     return n_tokens * max(1.0, beam / 4)
 
 
-def _choose(items: list[_QueuedText], max_texts: int) -> list[_QueuedText]:
+def _choose(items: list[_QueuedInput], max_texts: int) -> list[_QueuedInput]:
     """A batch with the oldest text and others of similar length, so that there is little padding."""
     if len(items) > max_texts:
         oldest = items[0]
         items = sorted(items, key=lambda item: (item is not oldest, abs(item.n_tokens - oldest.n_tokens)))
-    chosen: list[_QueuedText] = []
+    chosen: list[_QueuedInput] = []
     longest = 0
     for item in items[:max_texts]:
         longest = max(longest, item.n_tokens)
@@ -334,25 +319,28 @@ def _choose(items: list[_QueuedText], max_texts: int) -> list[_QueuedText]:
     return chosen
 
 
-def _translate_batch(translator: TranslatorLike, texts: list[str], key: BatchKey) -> list[Translation | Exception]:
-    """Runs in a worker. If a batch fails, its texts are translated one by one, so that only the bad ones fail."""
+def _run_batch(predictor: Any, values: list[Any], job: Job) -> list[Any]:
+    """Results and exceptions. Runs in a worker; if a batch fails, its inputs run one by one: only the bad ones fail."""
     try:
-        return list(translator.translate(texts, options=key.options, target=key.target, details=key.details))
+        results = list(job.run(predictor, values))
+        if len(results) != len(values):
+            raise RuntimeError(f"{len(results)} results for {len(values)} inputs")
+        return results
     except Exception as error:
-        if len(texts) == 1:
+        if len(values) == 1:
             return [error]
-    return [result for text in texts for result in _translate_batch(translator, [text], key)]
+    return [result for value in values for result in _run_batch(predictor, [value], job)]
 
 
-def _deliver(item: _QueuedText, result: Translation | Exception) -> None:
+def _deliver(item: _QueuedInput, result: Any) -> None:
     request = item.request
     if isinstance(result, Exception):
-        _reject(request, _problem(result))
+        _reject(request, _problem(result, item.job))
         return
-    request.translations[item.index] = result
+    request.results[item.index] = result
     request.n_remaining -= 1
     if not request.n_remaining and not request.future.done():
-        request.future.set_result([translation for translation in request.translations if translation is not None])
+        request.future.set_result(request.results)
 
 
 def _reject(request: _PendingRequest, problem: Problem) -> None:
@@ -360,7 +348,7 @@ def _reject(request: _PendingRequest, problem: Problem) -> None:
         request.future.set_exception(problem)
 
 
-def _problem(error: Exception) -> Problem:
+def _problem(error: Exception, job: Job) -> Problem:
     if isinstance(error, UserError):
-        return Problem(400, "can_not_translate", str(error))
-    return Problem(500, "engine_error", f"the engine could not translate this text ({type(error).__name__})")
+        return job.refusal(error)
+    return Problem(500, "engine_error", f"the engine could not process this text ({type(error).__name__})")

@@ -18,7 +18,7 @@ log = logging.getLogger("regard.serve")
 
 _LIVENESS_PATH = "/livez"
 _MONITORING_PATHS = frozenset({_LIVENESS_PATH, "/readyz", "/metrics"})  # answered while the service stops, too
-_TRANSLATE_PATHS = frozenset({"/v1/translate", "/translate"})
+_QUEUE_PATHS = frozenset({"/v1/translate", "/v1/predict", "/translate"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -72,7 +72,7 @@ class Admission:
             return
         if self._service.closed:
             raise stopping()
-        if scope["path"] in _TRANSLATE_PATHS:
+        if scope["path"] in _QUEUE_PATHS:
             self._service.refuse_if_full()
         self._service.n_admitted += 1
         body = bytearray()

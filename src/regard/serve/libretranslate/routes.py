@@ -30,15 +30,16 @@ Document = HtmlDocument | PlainText
 def libretranslate_router(service: Service) -> APIRouter:
     """The routes raise Problems, which `problem_response` renders in LibreTranslate's format."""
     router = APIRouter(tags=["LibreTranslate"])
-    current = LibreTranslate(service, service.ready_models)
+    current = LibreTranslate(service, service.ready_translators)
 
     def api() -> LibreTranslate:
         """Created again when a training has finished and its model was added."""
         nonlocal current
         service.load_finished_runs()
-        if current.models != service.ready_models:
-            current = LibreTranslate(service, service.ready_models)
+        if current.models != service.ready_translators:
+            current = LibreTranslate(service, service.ready_translators)
         if not current.models:
+            service.pick()  # raises a Problem if no model translates
             raise not_ready()
         return current
 
