@@ -422,13 +422,24 @@ def test_learned_positions_limit_the_length_also_in_directories_of_0_1_0(
         ({"sizes": {"n_src_symbols": 7}}, r"sizes\.n_src_symbols is 7, but the vocabulary has"),
         ({"sizes": {"n_src_symbols": -1}}, "sizes: must be numbers"),
         ({"sizes": {"n_src_symbols": 10**30}}, "sizes: must be numbers"),
+        ({"sizes": {"n_src_symbols": 290.0}}, "sizes: must be numbers"),
+        ({"sizes": {"pad_id": False}}, "sizes: must be numbers"),
+        ({"sizes": {"pad_id": 1}}, r"sizes\.pad_id is 1, but the vocabulary has 0"),
         ({"sizes": ["a"]}, "sizes: must be numbers"),
+        ({"sizes": None}, "sizes: must be numbers"),
+        ({"sizes": {}}, "missing 2 required positional arguments: 'n_src_symbols' and 'n_tgt_symbols'"),
         ({"sizes": {"n_layers": 3}}, "unexpected keyword argument 'n_layers'"),
         ({"task": "answering"}, "transformer has no model for the task 'answering'"),
+        ({"task": None}, "transformer has no model for the task 'None'"),
+        ({"task": ["translation"]}, "transformer has no model for the task"),
+        ({"architecture": "perceptron"}, "unknown architecture 'perceptron'"),
     ],
 )
 def test_sizes_and_tasks_that_do_not_fit_are_refused(
     saved: Path, no_memory: None, change: dict[str, Any], message: str
 ) -> None:
     rewrite_config(saved, lambda content: content.update(change))
-    assert_refused(saved, message)
+    with pytest.raises(ArtifactError, match=message) as error:
+        load_model(saved)
+    assert error.value.message.startswith(f"{saved / 'config.json'}: ")
+    assert "\n" not in str(error.value)

@@ -19,7 +19,7 @@ import torch
 from regard.artifact import save_model
 from regard.demo.digits import write_digits
 from regard.errors import ArtifactError
-from regard.models import Transformer, TransformerConfig, named_weights
+from regard.models import ModelSpec, Transformer, TransformerConfig, named_weights
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 from regard.training.journal import events
 
@@ -115,10 +115,9 @@ class Harness:
         model = Transformer(config, self.tokenizers.source.size, self.tokenizers.target.size)
         save_model(
             path,
-            architecture="transformer",
-            config=config,
+            spec=ModelSpec("translation", "transformer", config, self.tokenizers.sizes),
             weights=named_weights(model),
-            tokenizers=self.tokenizers,
+            assets=self.tokenizers.files(),
             facts={},
             card="# A model\n",
         )

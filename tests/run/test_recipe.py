@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 import regard
 from regard.errors import RecipeError
+from regard.models import ARCHITECTURES, Transformer
 from regard.run import Recipe, merge, parse_setting, read_recipe
 from regard.run.recipe import differences, identity
 from regard.tasks.translation.sections import CorpusConfig, DataConfig, TextConfig
@@ -52,7 +53,17 @@ def build(**sections: Any) -> Recipe:
         ({"data": {"train": [{"tsv": "a", "weight": 0}]}}, "data.train.0.weight: Input should be greater than 0"),
         ({"model": {"preset": "huge"}}, "model.preset: Input should be 'tiny', 'small', 'base' or 'big'"),
         ({"task": "translatoin"}, "task: there is no 'translatoin'; hint: did you mean 'translation'?"),
+        ({"task": "zzz"}, "task: there is no 'zzz'; hint: use one of: translation"),
+        ({"task": ["translation"]}, "task: there is no ['translation']; hint: "),
+        ({"task": 3}, "task: there is no 3; hint: "),
         ({"model": {"architecture": "lstn"}}, "model.architecture: there is no 'lstn'; hint: use one of: transformer"),
+        (
+            {"model": {"architecture": "transfromer"}},
+            "model.architecture: there is no 'transfromer'; hint: did you mean 'transformer'?",
+        ),
+        ({"model": {"architecture": {}}}, "model.architecture: there is no {}; hint: "),
+        ({"model": 3}, "model is a section of the recipe"),
+        ({"training": {"two_processes": "yes"}}, "training.two_processes: Input should be 'auto', 'on' or 'off'"),
         (
             {"training": {"best_by": "f1"}},
             "training.best_by = 'f1' is not one of loss, perplexity, accuracy, bleu, chrf",
@@ -105,6 +116,14 @@ def test_preset_provides_missing_values() -> None:
     model = build(model={"preset": "tiny", "dropout": 0.3, "n_encoder_layers": 1}).model
     assert (model.d_model, model.d_ff, model.n_heads, model.n_decoder_layers) == (128, 256, 4, 4)
     assert (model.dropout, model.n_encoder_layers) == (0.3, 1)
+
+
+def test_architecture_without_a_model_for_the_task_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = ARCHITECTURES["transformer"]._replace(models={"classification": Transformer})
+    monkeypatch.setitem(ARCHITECTURES, "classifier", other)
+    with pytest.raises(RecipeError) as raised:
+        build(model={"architecture": "classifier"})
+    assert str(raised.value) == "classifier has no model for the task translation; hint: use one of: transformer"
 
 
 def test_toml_round_trip_preserves_the_recipe() -> None:

@@ -2,6 +2,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,19 @@ def test_line_longer_than_the_learned_positions_is_split(tmp_path: Path, engine:
     with Translator.load(tmp_path / "model", engine=engine, precision="float32", threads=1) as translator:
         (translation,) = translator.translate(["the animal was too tired " * 8], options=GREEDY)
     assert translation.n_parts > 1
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "torch"])
+def test_model_that_hides_the_limit_of_its_learned_positions_refuses_a_long_line(
+    tmp_path: Path, engine: EngineName
+) -> None:
+    described = describe(write_model(tmp_path / "model", max_length=256, positions="learned", max_positions=16))
+    with Translator.of(
+        replace(described, max_length=None), engine=engine, precision="float32", threads=1
+    ) as translator:
+        with pytest.raises(DataError, match=r"longer than the .*16 positions"):
+            translator.translate(["the animal was too tired " * 8], options=GREEDY)
+        assert len(translator.translate(["the animal"], options=GREEDY)) == 1
 
 
 def test_model_with_several_target_languages_requires_one(tmp_path: Path) -> None:

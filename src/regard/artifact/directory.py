@@ -97,7 +97,8 @@ def describe(path: str | Path) -> Description:
         files=frozenset(records),
         digest=hashlib.sha256(sums.encode()).hexdigest(),
     )
-    return _check_vocabulary(described)
+    _check_vocabulary(described, stores_sizes="task" in content)
+    return described
 
 
 def _max_length(content: dict[str, Any]) -> int | None:
@@ -114,10 +115,10 @@ def _sizes(directory: Path, sizes: Any) -> dict[str, int]:
     return sizes
 
 
-def _check_vocabulary(described: Description) -> Description:
-    """Reads the tokenizers, if there are any. Sizes must agree with them; those of 0.1.0 come from them."""
-    if not described.has_tokenizers and described.sizes:
-        return described
+def _check_vocabulary(described: Description, *, stores_sizes: bool) -> None:
+    """Reads the tokenizers, if there are any. Sizes must agree with them; 0.1.0 did not store any others."""
+    if not described.has_tokenizers and stores_sizes:
+        return
     sizes = described.tokenizers.sizes
     if differing := [name for name, size in sizes.items() if described.sizes.get(name, size) != size]:
         raise ArtifactError(
@@ -125,8 +126,8 @@ def _check_vocabulary(described: Description) -> Description:
             f"but the vocabulary has {sizes[differing[0]]}",
             hint=COPY_AGAIN,
         )
-    described.sizes.update(sizes)
-    return described
+    if not stores_sizes:
+        described.sizes.update(sizes)
 
 
 def max_length(facts: Mapping[str, Any], limit: int | None) -> int:

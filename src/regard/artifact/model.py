@@ -98,7 +98,8 @@ def load_described(described: Description, device: torch.device | str = "cpu") -
     with torch.random.fork_rng(devices=[]):  # do not disturb the caller's RNG
         model = spec.build()
     load_weights(model, weights)
-    tokenizers: Any = described.tokenizers if described.has_tokenizers else None
+    has_tokenizers = model.reads_text or described.has_tokenizers
+    tokenizers: Any = described.tokenizers if has_tokenizers else None  # raises ArtifactError if they are missing
     return LoadedModel(
         spec.architecture, spec.config, model.to(device).eval(), tokenizers, described.facts, described.task
     )
@@ -110,7 +111,7 @@ def model_spec(described: Description) -> ModelSpec:
     architecture = ARCHITECTURES.get(described.architecture)
     if architecture is None:
         raise ArtifactError(
-            f"{described.directory}: unknown architecture {described.architecture!r}",
+            f"{file}: unknown architecture {described.architecture!r}",
             hint=f"this version of regard has: {', '.join(ARCHITECTURES)}",
         )
     if described.task not in architecture.models:
@@ -138,9 +139,16 @@ def _require_shapes(path: Path, spec: ModelSpec) -> None:
         except (KeyError, TypeError, RuntimeError) as error:
             raise ArtifactError(f"{path} is not a safetensors file of weights", hint=COPY_AGAIN) from error
         try:
-            require_matching_weights(spec.build(), given)
-        except (ArtifactError, ValueError, TypeError) as error:  # TypeError: config.json lacks a size
-            raise ArtifactError(f"{path}: {getattr(error, 'message', error)}", hint=COPY_AGAIN) from error
+            model = spec.build()
+        except (ValueError, TypeError, RuntimeError) as error:  # TypeError: a size is missing, or there is no such size
+            reason = str(error).rpartition("__init__() ")[2].partition("\n")[0]
+            raise ArtifactError(
+                f"{path.with_name('config.json')}: model and sizes do not fit: {reason}", hint=COPY_AGAIN
+            ) from error
+        try:
+            require_matching_weights(model, given)
+        except ArtifactError as error:
+            raise ArtifactError(f"{path}: {error.message}", hint=COPY_AGAIN) from error
     n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in given.values())
     if n_bytes > path.stat().st_size:
         raise ArtifactError(f"{path} is shorter than its header says", hint=COPY_AGAIN)

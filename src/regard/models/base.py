@@ -6,7 +6,7 @@ Shapes: B batch, S source, T target, D size of the last layer, N predictions, V 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch.nn.functional as F
 from pydantic import BaseModel, Field
@@ -65,6 +65,7 @@ class Model(nn.Module, ABC):
     """What training and validation ask of a model."""
 
     config: ModelConfig
+    reads_text: ClassVar[bool] = False  # if so, a model directory without a vocabulary is refused
 
     @abstractmethod
     def terms(self, batch: Batch, trace: Trace | None = None) -> tuple[Term, ...]:
@@ -83,6 +84,7 @@ class Model(nn.Module, ABC):
 class TranslationModel(Model):
     """`features` for training; `encode`, `start` and `step` for decoding. Both compute the same probabilities."""
 
+    reads_text = True
     pad_id: int
 
     @abstractmethod

@@ -119,7 +119,7 @@ def _recipe_type(task: Task[Any], name: str, config: type[ModelConfig]) -> type[
 
 
 def _chosen(table: Mapping[str, Any], key: str, name: Any) -> Any:
-    if name in table:
+    if isinstance(name, str) and name in table:
         return table[name]
     near = get_close_matches(str(name), table, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(table)}"

@@ -82,7 +82,7 @@ def test_invalid_language_code_raises_recipe_error(code: str) -> None:
         recipe_of(files("a", "b"), source_language=code)
 
 
-def test_recipe_without_languages_keeps_its_digest() -> None:
+def test_recipe_without_languages_stays_without_them() -> None:
     old = recipe_of(files("a.en", "a.de"))
     assert "language" not in old.to_toml()
     assert differences(old.raw(), Recipe.build(merge(old.raw(), {"training": {"seed": 1}})).raw()) == []
