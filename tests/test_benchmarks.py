@@ -1,4 +1,4 @@
-"""The benchmarks follow the package: every program loads, and the training of `train_speed.py` runs."""
+"""The benchmarks follow the package: every program loads, and what they use of it works."""
 
 import json
 import runpy
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.artifact import load_model
 from regard.models import Transformer, TransformerConfig
 from regard.training import TrainingConfig
 
@@ -49,3 +50,11 @@ def test_soap_replaces_muon(monkeypatch: pytest.MonkeyPatch) -> None:
             group["lr"] = 0.1
         optimizer.step()
     assert not any(torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
+
+
+def test_harness_of_the_faults_saves_models_that_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from faults.harness import Harness
+
+    model = Harness(tmp_path, quick=True).save_model(tmp_path / "model")
+    assert load_model(model).model.n_parameters > 0

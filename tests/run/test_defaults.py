@@ -64,7 +64,9 @@ def test_defaults_make_a_valid_recipe(size: int, budget: float | None) -> None:
     model = defaults.model(PRESETS, situation)
     batch = defaults.training(PRESETS[model["preset"]], situation)
     raw: dict[str, Any] = {"data": {"train": [{"tsv": "x"}]}, "model": model | defaults.regularisation(30.0)}
+    batch["budget_seconds"] = budget
     training = Recipe.build(merge(raw, {"training": batch}, default_length(size, size // 50 + 1, 0.2, budget))).training
     assert training.warmup < training.steps
     assert training.save_every < training.steps
     assert training.save_every % training.validate_every == 0
+    assert training.budget_seconds == budget
