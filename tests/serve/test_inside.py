@@ -183,7 +183,7 @@ def test_run_is_served_while_it_trains_and_its_model_is_loaded_when_finished(
         assert api.get("/").status_code == 200
         [model] = api.get("/v1/models").json()["models"]
         assert (model["name"], model["ready"], model["training"]) == ("en-de", False, True)
-        assert api.get("/v1/training").json()["format"] == "regard-run/1"
+        assert api.get("/v1/training").json()["format"] == "regard-run/2"
         assert api.get("/metrics").status_code == api.get("/livez").status_code == 200
         for path in ("/v1/translate", "/v1/translate?stream=1", "/v1/look"):
             refused = api.post(path, json=TEXT)
@@ -216,7 +216,7 @@ def test_run_without_validation_text_has_training_but_no_heads(lens: FakeLens, t
     (tmp_path / "journal.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
     (tmp_path / "recipe.toml").write_text("")
     with create_client(lens, served(run=tmp_path, description=describe(GOLDEN))) as api:
-        assert api.get("/v1/training").json()["format"] == "regard-run/1"
+        assert api.get("/v1/training").json()["format"] == "regard-run/2"
         assert api.get("/v1/heads").status_code == 404
         assert api.get("/v1/models").json()["models"][0]["training"] is True
 
