@@ -147,7 +147,7 @@ def inside_router(service: Service, look_service: LookService, training_status: 
     @router.get(
         "/v1/training",
         summary="Training progress and history of a model",
-        responses={200: {"description": "Format regard-run/1: recipe, progress, losses and scores."}, **ERRORS},
+        responses={200: {"description": "Format regard-run/2: recipe, progress, losses and scores."}, **ERRORS},
     )
     async def training(model: str | None = model_name) -> Response:
         return JsonResponse(await training_status.read(service.get_model(model)))

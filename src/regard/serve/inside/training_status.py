@@ -18,7 +18,7 @@ class TrainingStatus:
         self._worker: Worker | None = None
 
     async def read(self, model: ServedModel) -> bytes:
-        """The run as JSON (regard-run/1)."""
+        """The run as JSON (regard-run/2)."""
         run = model.run
         if run is None:
             raise Problem(404, "no_run", "this model has no run directory, so its training is unknown")
