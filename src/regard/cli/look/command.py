@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TypeVar
 
+from regard.artifact import describe
 from regard.cli.look import options
 from regard.errors import UserError
 
@@ -59,6 +60,12 @@ def look(
         from regard.cli.look.heads import look_at_heads
 
         look_at_heads(_require(run, "a run"), source, reference, outputs, target=target, bleu=bleu)
+    elif run is not None and text is not None and (described := describe(run)).task != "translation":
+        others = {"png": png, "svg": svg, "html": html, "target": target}
+        options.reject(f"the task {described.task!r}", others | sentence_only | corpus | {"TEXT": None})
+        from regard.cli.look.recorded import look_at_example
+
+        look_at_example(described, text, outputs)
     else:
         options.reject("a sentence", corpus)
         if translation is not None:

@@ -8,8 +8,11 @@ from rich.console import Console
 from rich.text import Text
 
 from regard.cli.evaluate import escape_controls
+from regard.cli.look.options import Outputs
+from regard.tasks.predictors import task_of
 
 if TYPE_CHECKING:
+    from regard.artifact import Description
     from regard.lens.look import Look
     from regard.nn import Trace
 
@@ -17,6 +20,18 @@ _BARS = "▁▂▃▄▅▆▇█"
 _N_ALTERNATIVES, _MIN_PROBABILITY = 3, 0.01
 
 Row = tuple[str | Text, ...]
+
+
+def look_at_example(described: "Description", value: str, outputs: Outputs) -> None:
+    """A look at one input of any task: what the model predicts, and what it recorded."""
+    look = task_of(described).look(described, value)
+    if outputs.json is not None:
+        outputs.write_json(look.to_dict())
+    if not outputs.any:
+        console = Console(highlight=False, soft_wrap=True)
+        for name, predicted in look.prediction.items():
+            console.print(Text(escape_controls(f"{name}: {predicted}")))
+        print_columns(console, list(recorded_rows(look.trace)), right_aligned=set())
 
 
 def alternative_rows(look: "Look") -> Iterator[Row]:

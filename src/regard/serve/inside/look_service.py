@@ -38,6 +38,7 @@ class LensLike(Protocol):
         interventions: Interventions,
         beam: int = 4,
         target: str | None = None,
+        gradient: bool = False,
     ) -> Any: ...
 
     def count_numbers(self, n_source: int, n_target: int) -> int: ...
@@ -130,6 +131,7 @@ class LookService:
             interventions=_interventions(body),
             beam=body.beam,
             target=model.target_tag(body.target),
+            gradient=body.gradient,
         )
         if model.description is not None:
             n_numbers = lens.count_numbers(len(look.source.ids), len(look.target.outputs.ids))
