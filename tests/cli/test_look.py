@@ -52,6 +52,18 @@ def test_terminal_shows_words_probabilities_and_attention() -> None:
     assert "--html FILE" in result.stderr
 
 
+def test_gradients_show_what_each_word_depends_on(tmp_path: Path) -> None:
+    record = json.loads(run(MODEL, TEXT, "--gradient", "--json", "-").stdout)
+    n_outputs, n_source = len(record["target"]["outputs"]["pieces"]), len(record["source"]["pieces"])
+    assert [len(row) for row in record["dependence"]] == [n_source] * n_outputs
+    _, _, _, heading, *rows = run(MODEL, TEXT, "--gradient").stdout.splitlines()
+    assert "depends on" in heading and all(re.search(r"\d+\.\d%  [·░▒▓█]{7}  ", row) for row in rows)
+    run(MODEL, TEXT, "--gradient", "--svg", tmp_path / "map.svg")
+    assert "Dependence on the source" in (tmp_path / "map.svg").read_text()
+    selected = run(MODEL, TEXT, "--gradient", "--attention", "cross").stdout
+    assert "attends to" in selected and "depends on" not in selected
+
+
 def test_intervention_shows_translations_before_and_after() -> None:
     stdout = run(MODEL, TEXT, "--positions-as", "none", "--heads-off", "decoder.1.2").stdout
     _, before, after, _, heading, *rows = stdout.splitlines()

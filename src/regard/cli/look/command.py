@@ -1,11 +1,13 @@
 """`regard look`: shows what a model computes, as text, picture, HTML or JSON."""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from regard.artifact import describe
 from regard.cli.look import options
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.artifact import Description
 
 T = TypeVar("T")
 
@@ -60,7 +62,7 @@ def look(
         from regard.cli.look.heads import look_at_heads
 
         look_at_heads(_require(run, "a run"), source, reference, outputs, target=target, bleu=bleu)
-    elif run is not None and text is not None and (described := describe(run)).task != "translation":
+    elif run is not None and text is not None and (described := _described(run)).task != "translation":
         others = {"png": png, "svg": svg, "html": html, "target": target}
         options.reject(f"the task {described.task!r}", others | sentence_only | corpus | {"TEXT": None})
         from regard.cli.look.recorded import look_at_example
@@ -78,6 +80,12 @@ def look(
             _require(text, "a sentence"), translation, beam=beam or _BEAM, target=target, gradient=gradient
         )
         look_at_sentence(_require(run, "a run"), sentence, outputs, selection, interventions)
+
+
+def _described(run: Path) -> "Description":
+    from regard.artifact import describe
+
+    return describe(run)
 
 
 def _require(value: T | None, what: str) -> T:
