@@ -122,7 +122,15 @@ def test_a_foreign_architecture_trains_resumes_to_the_bit_and_translates(
     assert len(translated.stdout.splitlines()) == 3
     source, target = digits[1], digits[3]
     scores = json.loads(command.run("evaluate", "whole", "--source", source, "--reference", target, "--json").stdout)
-    assert scores.keys() >= {"BLEU"} or scores
+    assert scores["bleu"]["value"] >= 0
+    assert len(command.run("predict", "whole", text="1 2 3\n4 5\n").stdout.splitlines()) == 2
+
+    look = json.loads(command.run("look", "whole", "1 2 3", "--gradient", "--json", "-").stdout)
+    assert look["attentions"] == []
+    assert {site["path"]: site["kind"] for site in look["sites"]}["gru.states"] == "state"
+    assert "gru.states" in command.run("look", "whole", "1 2 3").stdout
+    command.run("look", "whole", "1 2 3", "--html", "look.html", "--png", "look.png")
+    assert (tmp_path / "look.png").stat().st_size > 1_000
 
 
 @pytest.mark.skipif(not HAS_TWO_CORES, reason="needs Linux and two cores")
@@ -148,3 +156,11 @@ def test_a_foreign_task_trains_resumes_to_the_bit_and_predicts(command: Command,
     assert all(np.isfinite(step["loss"]) and step["losses"].keys() == {"class", "side"} for step in steps)
     last = events(tmp_path / "whole", "validation")[-1]
     assert last["error"] < 0.2 and last["side_accuracy"] > 0.5
+
+    lines = command.run("predict", "whole", "--json", text="[2, 0, 0, 0, 0, 0]\n[0, 2, null, 0, 0, 0]\n").stdout
+    assert [json.loads(line)["label"] for line in lines.splitlines()] == ["class 0", "class 1"]
+    measured = command.run("evaluate", "whole", "valid.jsonl").stdout
+    assert "error" in measured and "%" in measured
+    look = json.loads(command.run("look", "whole", "[2, 0, 0, 0, 0, 0]", "--json", "-").stdout)
+    assert [site["path"] for site in look["sites"]] == ["hidden.states"]
+    assert "error" in (tmp_path / "whole" / "report.html").read_text()

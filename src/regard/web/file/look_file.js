@@ -2,6 +2,7 @@
 
 import { make, setText } from "../dom.js";
 import { LookPanel } from "../look/look_panel.js";
+import { RecordedPanel } from "../look/recorded_panel.js";
 import { language, languages, onLanguage, setLanguage, t } from "../texts/texts.js";
 
 /** @import { Place } from "../look/place.js" */
@@ -41,7 +42,11 @@ class LookFile {
     );
     onLanguage(() => this.#write());
     setLanguage((navigator.language ?? "en").toLowerCase().startsWith("ko") ? "ko" : "en");
-    new LookPanel(panel, { look, place: readPlace(element.dataset.place), onPlace: writePlace });
+    new (look.attentions.length ? LookPanel : RecordedPanel)(panel, {
+      look,
+      place: readPlace(element.dataset.place),
+      onPlace: writePlace,
+    });
   }
 
   #write() {

@@ -49,10 +49,12 @@ export class LookView {
     const waiting = setTimeout(() => this.#showNote(t("look.waiting")), SHOW_WAITING_AFTER);
     try {
       const look = await fetchLook(body, controller.signal);
-      const { LookPanel } = await loadModule("look_panel.js");
+      const { LookPanel, RecordedPanel } = await loadModule(
+        look.attentions.length ? "look_panel.js" : "recorded_panel.js",
+      );
       if (controller.signal.aborted) return;
       this.#showNote("");
-      this.#show(LookPanel, look, body);
+      this.#show(LookPanel ?? RecordedPanel, look, body);
       this.#compare();
     } catch (error) {
       if (controller.signal.aborted) return;
@@ -62,11 +64,15 @@ export class LookView {
     }
   }
 
-  #show(LookPanel, look, body) {
+  #show(Panel, look, body) {
+    if (this.#panel && !(this.#panel instanceof Panel)) { // a model of another kind
+      this.#panel = null;
+      this.#box.replaceChildren();
+    }
     if (this.#panel && this.#look !== look) this.#panel.setLook(look);
     if (!this.#panel) {
       const onPlace = (place) => this.#updateAddress(place, place.step !== state.place.step);
-      this.#panel = new LookPanel(this.#box, { look, place: state.place, onPlace });
+      this.#panel = new Panel(this.#box, { look, place: state.place, onPlace });
       this.#updateAddress(this.#panel.place, false);
     }
     this.#look = look;

@@ -22,6 +22,17 @@ const BLOCK_NAMES = {
 };
 
 export const LOOK_EN = {
+  "recorded.predictions": "What it predicted",
+  "recorded.noAttention": (size) =>
+    `This model (${size}) has no attention: there are no weights between words to draw.`,
+  "recorded.piece": "Token",
+  "recorded.probability": "Probability",
+  "recorded.others": "Most likely instead",
+  "recorded.sites": "What it computed",
+  "recorded.norms": "The bars are the lengths of the vectors, one per position.",
+  "recorded.where": "Where",
+  "recorded.kind": "Kind",
+  "recorded.size": "Size",
   attentionNames: ATTENTION_NAMES,
   shortAttentionNames: { encoder: "Encoder", decoder: "Decoder", cross: "Encoder → decoder" },
   sublayerNames: SUBLAYER_NAMES,

@@ -22,6 +22,16 @@ const KOREAN_BLOCK_NAMES = {
 };
 
 export const LOOK_KO = {
+  "recorded.predictions": "모델의 예측",
+  "recorded.noAttention": (size) => `이 모델(${size})에는 어텐션이 없어서 단어 사이의 가중치를 그릴 수 없습니다.`,
+  "recorded.piece": "토큰",
+  "recorded.probability": "확률",
+  "recorded.others": "다른 후보",
+  "recorded.sites": "계산한 값",
+  "recorded.norms": "막대는 위치마다 벡터의 길이를 나타냅니다.",
+  "recorded.where": "위치",
+  "recorded.kind": "종류",
+  "recorded.size": "크기",
   attentionNames: KOREAN_ATTENTION_NAMES,
   shortAttentionNames: { encoder: "인코더", decoder: "디코더", cross: "인코더 → 디코더" },
   sublayerNames: KOREAN_SUBLAYER_NAMES,

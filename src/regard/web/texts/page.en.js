@@ -81,6 +81,7 @@ export const PAGE_EN = {
   "look.otherEngine": (text) =>
     `For speed, the service translates with CTranslate2, whose weights may be quantised. With PyTorch and full precision, as shown here, the translation is “${text}”.`,
   "look.other": (text) => `This shows how the model arrives at “${text}”, which differs from the translation above.`,
+  "try.withoutAttention": "This model has no attention: there is nothing to switch off.",
   "look.failed": "This sentence cannot be shown.",
 
   "try.intro": "Remove a part of the model to see what it does.",

@@ -86,6 +86,7 @@ export class TryView {
       const look = await fetchLook(body, controller.signal);
       const { HeadGrid } = await loadModule("head_grid.js");
       if (controller.signal.aborted) return;
+      if (!look.attentions.length) return this.#showNote(t("try.withoutAttention"), true);
       this.#showNote("");
       this.#result.show(look);
       this.#look = look;
