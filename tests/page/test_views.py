@@ -181,7 +181,7 @@ def test_training_view_shows_curves_and_samples_of_a_run(open_page: PageOpener, 
     page = open_page(service_url, "training", model=name)
     expect(page.locator(".run-summary")).to_contain_text("Finished")
     curves = page.locator(".curve:visible")
-    expect(curves).to_have_count(4)
+    expect(curves).to_have_count(5)  # loss, three charts of measures, learning rate
     plot = curves.first.get_by_role("slider")
     plot.focus()
     page.keyboard.press("Home")

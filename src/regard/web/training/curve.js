@@ -8,7 +8,7 @@ import { linearTicks, logTicks, rangeOf, scale } from "./scales.js";
 /** @typedef {{ name: string, kind: string, points: number[][] }} Series name: a text key or a name; points: [step, value] */
 /**
  * @typedef {object} CurveOptions
- * @property {string} title text key
+ * @property {string} title a text key, or a title
  * @property {(value: number, isTick: boolean) => string} format
  * @property {boolean} [zero] the axis starts at 0
  * @property {boolean} [log] logarithmic, if the values span enough

@@ -9,7 +9,7 @@ const MAX_SHOWN = 6; // translations per sentence; earlier ones are folded
 
 /**
  * The section with the samples; empty if there are none.
- * @param {{ source: string, reference: string, translations: { step: number, text: string }[] }[]} samples
+ * @param {{ given: Record<string, string>, expected: string | null, outputs: { step: number, text: string }[] }[]} samples
  */
 export function sampleSection(samples) {
   if (!samples.length) return [];
@@ -18,17 +18,17 @@ export function sampleSection(samples) {
   return [make("section", {}, make("h2", {}, t("training.samples")), note, ...list)];
 }
 
-function sampleRows({ source, reference, translations }) {
-  const rows = translations.map(({ step, text }) => row(decimal(step, 0), ...withChanges(text, reference)));
+function sampleRows({ given, expected, outputs }) {
+  const rows = outputs.map(({ step, text }) => row(decimal(step, 0), ...withChanges(text, expected ?? text)));
   const early = rows.slice(0, Math.max(0, rows.length - MAX_SHOWN));
   const folded = early.length
     ? [make("details", {}, make("summary", {}, t("training.more", early.length)), ...early)]
     : [];
   return [
-    row(t("training.source"), source),
+    row(t("training.source"), Object.values(given)[0]),
     ...folded,
     ...rows.slice(-MAX_SHOWN),
-    row(t("training.reference"), reference),
+    ...(expected === null ? [] : [row(t("training.reference"), expected)]),
   ];
 }
 

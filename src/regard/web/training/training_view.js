@@ -15,20 +15,15 @@ const SHOW_WAITING_AFTER = 200;
 export class TrainingView {
   #note = make("p", { class: "note", role: "status" });
   #summary = make("p", { class: "run-summary" });
-  #curves = {
-    loss: new Curve({ title: "training.loss", format: formatLoss, zero: true }),
-    quality: new Curve({
-      title: "training.quality",
-      format: (value, isTick) => decimal(value, isTick ? 0 : 1),
-      zero: true,
-    }),
-    perplexity: new Curve({
-      title: "training.perplexity",
-      format: (value, isTick) => decimal(value, isTick && value >= 10 ? 0 : 2),
-      log: true,
-    }),
-    rate: new Curve({ title: "training.rate", format: (value) => String(Number(value.toPrecision(2))), zero: true }),
-  };
+  #loss = new Curve({ title: "training.loss", format: formatLoss, zero: true });
+  #rate = new Curve({
+    title: "training.rate",
+    format: (value) => String(Number(value.toPrecision(2))),
+    zero: true,
+  });
+  /** @type {Map<string, Curve>} charts of the run's own measures, by their labels */
+  #measures = new Map();
+  #curves = make("div", { class: "curves" }, this.#loss.element, this.#rate.element);
   #remark = make("p", { class: "note" });
   #samples = make("div");
   #body;
@@ -37,8 +32,7 @@ export class TrainingView {
 
   /** @param {HTMLElement} element */
   constructor(element) {
-    const curves = make("div", { class: "curves" }, Object.values(this.#curves).map((curve) => curve.element));
-    this.#body = make("div", { class: "run" }, this.#summary, curves, this.#remark, this.#samples);
+    this.#body = make("div", { class: "run" }, this.#summary, this.#curves, this.#remark, this.#samples);
     element.append(this.#note, this.#body);
     onChange(["view", "model", "models"], ({ changed }) => {
       if (changed.has("model")) this.#run = null; // never show one model's curves under another's name
@@ -79,22 +73,40 @@ export class TrainingView {
     this.#showNote("");
     const { steps, validations } = run;
     const series = (rows, name, kind, key) => ({ name, kind, points: rows.map((row) => [row.step, row[key]]) });
-    const both = (key) => [
-      series(steps, "training.train", "train", key),
-      series(validations, "training.validation", "validation", key),
-    ];
     const lastStep = Math.max(1, ...[steps, validations].map((rows) => rows.at(-1)?.step ?? 1));
     this.#summary.replaceChildren(...summaryParts(run).map((text) => make("span", {}, text)));
     this.#summary.dataset.state = run.state;
-    this.#curves.loss.show(both("loss"), lastStep);
-    this.#curves.quality.show(
-      [series(validations, "BLEU", "validation", "bleu"), series(validations, "chrF", "second", "chrf")],
-      lastStep,
-    );
-    this.#curves.perplexity.show(both("perplexity"), lastStep);
-    this.#curves.rate.show([series(steps, "training.rate", "train", "rate")], lastStep);
+    this.#loss.show([
+      series(steps, "training.train", "train", "loss"),
+      series(validations, "training.validation", "validation", "loss"),
+    ], lastStep);
+    for (const curve of this.#measures.values()) curve.element.hidden = true; // of another run
+    for (const group of chartGroups(run.measures)) {
+      const kinds = ["validation", "second", "third"];
+      this.#curveOf(group).show(
+        group.map(({ name, label }, i) => series(validations, label, kinds[i], name)),
+        lastStep,
+      );
+    }
+    this.#rate.show([series(steps, "training.rate", "train", "rate")], lastStep);
     this.#remark.textContent = run.recipe?.training?.smoothing ? t("training.smoothed") : "";
     this.#samples.replaceChildren(...sampleSection(run.samples ?? []), ...findingsSection(run));
+  }
+
+  /** The chart of some measures; the learning rate stays last. */
+  #curveOf(/** @type {Measure[]} */ group) {
+    const title = group.map(({ label }) => label).join(", ");
+    if (!this.#measures.has(title)) {
+      const curve = new Curve({
+        title,
+        format: (value, isTick) => showMeasure(group[0], value, isTick && value >= 10 ? 0 : group[0].digits),
+        zero: group[0].higher_is_better,
+        log: !group[0].higher_is_better,
+      });
+      this.#measures.set(title, curve);
+      this.#rate.element.before(curve.element);
+    }
+    return /** @type {Curve} */ (this.#measures.get(title));
   }
 
   #showNote(text, hideRun = false) {
@@ -108,7 +120,7 @@ function formatLoss(/** @type {number} */ value, /** @type {boolean} */ isTick) 
 }
 
 /** The line at the top: state, steps, time, speed and quality. */
-function summaryParts({ state: runState, steps, validations, n_steps: nSteps, eta_seconds: eta }) {
+function summaryParts({ state: runState, steps, validations, measures, unit, n_steps: nSteps, eta_seconds: eta }) {
   const last = steps.at(-1);
   const parts = [t(`training.${runState}`)];
   if (last) {
@@ -119,8 +131,33 @@ function summaryParts({ state: runState, steps, validations, n_steps: nSteps, et
   }
   if (last?.elapsed_seconds) parts.push(duration(last.elapsed_seconds));
   if (runState === "running" && eta) parts.push(t("training.left", duration(eta)));
-  if (last?.tokens_per_second) parts.push(t("training.speed", decimal(last.tokens_per_second, 0)));
-  const scored = validations.findLast(({ bleu }) => bleu !== null && bleu !== undefined);
-  if (scored) parts.push(`BLEU ${decimal(scored.bleu, 1)}`);
+  if (last?.tokens_per_second) parts.push(t("training.speed", decimal(last.tokens_per_second, 0), unit));
+  const best =
+    measures.find(({ name, higher_is_better: higher, is_share: share }) => name !== "loss" && higher && !share) ??
+      measures.find(({ name }) => name !== "loss");
+  const scored = best && validations.findLast((row) => Number.isFinite(row[best.name]));
+  if (scored) parts.push(`${best.label} ${showMeasure(best, scored[best.name], best.digits)}`);
   return parts;
+}
+
+/** @typedef {{ name: string, label: string, digits: number, higher_is_better: boolean, is_share: boolean }} Measure */
+
+function showMeasure(/** @type {Measure} */ measure, /** @type {number} */ value, /** @type {number} */ digits) {
+  return measure.is_share ? `${decimal(100 * value, digits)}%` : decimal(value, digits);
+}
+
+/**
+ * The measures of each chart: neighbours with the same digits and direction share one. Not the loss.
+ * @param {Measure[]} measures
+ */
+function chartGroups(measures) {
+  const key = ({ digits, higher_is_better: higher, is_share: share }) => `${digits} ${higher} ${share}`;
+  /** @type {Measure[][]} */
+  const groups = [];
+  for (const measure of measures.filter(({ name }) => name !== "loss")) {
+    const last = groups.at(-1);
+    if (last && key(last[0]) === key(measure) && last.length < 3) last.push(measure);
+    else groups.push([measure]);
+  }
+  return groups;
 }

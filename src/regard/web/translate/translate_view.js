@@ -56,7 +56,7 @@ export class TranslateView {
 
 async function firstSample(/** @type {string} */ model) {
   try {
-    return (await request(`v1/training?model=${encodeURIComponent(model)}`)).samples?.[0]?.source ?? null;
+    return (await request(`v1/training?model=${encodeURIComponent(model)}`)).samples?.[0]?.given.source ?? null;
   } catch {
     return null; // the page works without an example
   }
