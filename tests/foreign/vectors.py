@@ -105,7 +105,8 @@ class Vectors:
 
     def collate(self, indices: NDArray[np.integer], place: Place) -> Batch:
         lines = [self.lines[i] for i in indices]
-        values = torch.tensor([[0.0 if x is None else x for x in line["x"]] for line in lines])
+        rows = [[0.0 if x is None else x for x in line["x"]] for line in lines]
+        values = torch.tensor(rows, dtype=torch.float32)
         is_known = torch.tensor([[x is not None for x in line["x"]] for line in lines])
         classes = torch.tensor([line["class"] for line in lines])
         sides = torch.tensor([NO_TARGET if line["side"] is None else line["side"] for line in lines])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from regard.metrics import TRANSLATION_MEASURES
+
 HEADS, LAYERS, D_K, D_FF = 4, 2, 2, 12
 D_MODEL = HEADS * D_K
 
@@ -213,7 +215,9 @@ def training_response(step: int, state: str) -> Json:
         for n, row in enumerate(validations)
     ]
     return {
-        "format": "regard-run/1",
+        "format": "regard-run/2",
+        "measures": [measure._asdict() for measure in TRANSLATION_MEASURES],
+        "unit": "tokens",
         "name": "fake",
         "state": state,
         "recipe": {"training": {"steps": 200}},
@@ -225,9 +229,9 @@ def training_response(step: int, state: str) -> Json:
         "validations": validations,
         "samples": [
             {
-                "source": "the animal was too tired .",
-                "reference": "das Tier war zu müde .",
-                "translations": translations,
+                "given": {"source": "the animal was too tired .", "reference": "das Tier war zu müde ."},
+                "expected": "das Tier war zu müde .",
+                "outputs": translations,
             }
         ],
         "findings": [
