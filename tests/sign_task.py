@@ -102,6 +102,7 @@ def registered() -> Iterator[SignTask]:
 
 
 def write_sign_model(directory: Path) -> Path:
-    content = {"format": 1, "task": "sign", "architecture": "adder", "model": {}, "sizes": {"n": 1}, "facts": {}}
+    content = {"format": 1, "task": "sign", "architecture": "adder", "model": {"n_terms": 2}, "size": "2 terms"}
+    content |= {"sizes": {"n": 1}, "facts": {}}
     commit_directory(directory, lambda aside: (aside / "config.json").write_text(json.dumps(content)))
     return directory

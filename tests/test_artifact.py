@@ -92,6 +92,7 @@ def test_a_loaded_model_equals_the_saved_one(saved: Path, tmp_path: Path, joint:
     model = save(tmp_path / "other", joint, facts=facts)
     loaded = load_model(tmp_path / "other")
     assert (loaded.architecture, loaded.config, loaded.facts) == ("transformer", CONFIG, facts)
+    assert describe(saved).size == CONFIG.describe()
     assert loaded.tokenizers.joint
     assert loaded.tokenizers.source.to_bytes() == joint.source.to_bytes()
     assert loaded.model.pad_id == joint.source.pad_id

@@ -15,9 +15,9 @@ Json = dict[str, Any]
 
 def model(name: str, source: str | None = None, *targets: str, training: bool = True) -> Json:
     """A row of /v1/models."""
-    sizes = {"d_model": D_MODEL, "n_encoder_layers": LAYERS, "n_decoder_layers": LAYERS, "n_heads": HEADS}
+    config = {"d_model": D_MODEL, "n_encoder_layers": LAYERS, "n_decoder_layers": LAYERS, "n_heads": HEADS}
     rest = {"engine": "torch", "n_parameters": 1000, "training": training, "ready": True}
-    return {"name": name, "source": source, "targets": list(targets), **sizes, **rest}
+    return {"name": name, "source": source, "targets": list(targets), "config": config, **rest}
 
 
 def translated(text: str) -> str:

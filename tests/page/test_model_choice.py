@@ -12,8 +12,8 @@ from .responses import Json, heads_response, model
 
 @pytest.fixture
 def large_and_small(fake_server: FakeServer) -> None:
-    small: dict[str, Any] = {"n_encoder_layers": 1, "n_decoder_layers": 2, "n_heads": 2}
-    fake_server.models = [model("large"), model("small", training=False) | small]
+    small = {"n_encoder_layers": 1, "n_decoder_layers": 2, "n_heads": 2}
+    fake_server.models = [model("large"), model("small", training=False) | {"config": small}]
 
 
 def _heads_off(fake_server: FakeServer) -> list[list[tuple[str, int, int]]]:

@@ -70,6 +70,8 @@ def test_models_are_listed_with_task_and_architecture(sign: ServedModel, tmp_pat
     (tmp_path / "run" / "recipe.toml").touch()
     with create_client(sign, *load_models([GOLDEN, tmp_path / "run"], n_engines=1)) as client:
         models = client.get("/v1/models").json()["models"]
+    assert (models[0]["size"], models[0]["config"]) == ("2 terms", {"n_terms": 2})
+    assert models[1]["config"]["n_heads"] == 2
     listed = [(model["name"], model["task"], model["architecture"], model["ready"]) for model in models]
     assert listed == [
         ("sign", "sign", "adder", True),

@@ -33,6 +33,7 @@ class Description:
     task: str
     architecture: str
     model: dict[str, Any]  # the configuration of the architecture, not yet validated
+    size: str | None  # the same in a few words; 0.1.0 did not store it
     sizes: dict[str, int]  # sizes of the model that come from its data
     max_length: int | None  # of a sequence, with its begin or end token; None if the model has no limit
     facts: dict[str, Any]  # for example languages, scores, how it was trained, the alignment head
@@ -81,7 +82,7 @@ def describe(path: str | Path) -> Description:
             f"{directory / 'config.json'} has format {content.get('format')!r}; this version reads {FORMAT}",
             hint="use the version of regard that is named there as written_by",
         )
-    architecture, model, facts = (content.get(name) for name in ("architecture", "model", "facts"))
+    architecture, model, size, facts = (content.get(name) for name in ("architecture", "model", "size", "facts"))
     if not isinstance(architecture, str):
         raise ArtifactError(f"{directory / 'config.json'} has no architecture", hint=COPY_AGAIN)
     if not isinstance(model, dict):
@@ -91,6 +92,7 @@ def describe(path: str | Path) -> Description:
         task=str(content.get("task", "translation")),  # 0.1.0 had no other
         architecture=architecture,
         model=model,
+        size=size if isinstance(size, str) else None,
         sizes=_sizes(directory, content.get("sizes", {})),
         max_length=_max_length(content),
         facts=facts if isinstance(facts, dict) else {},

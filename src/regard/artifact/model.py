@@ -66,6 +66,7 @@ def save_model(
         "task": spec.task,
         "architecture": spec.architecture,
         "model": spec.config.model_dump(),
+        "size": spec.config.describe(),
         "sizes": dict(spec.sizes),
         "max_length": spec.config.max_length,
         "facts": facts,

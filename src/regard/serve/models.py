@@ -93,7 +93,12 @@ def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
         name=name,
         predictors=(),
         task=description.task,
-        facts={"n_parameters": _count_parameters(description.directory)},
+        facts={
+            "architecture": description.architecture,
+            "size": description.size,
+            "config": description.model,
+            "n_parameters": _count_parameters(description.directory),
+        },
         description=description,
         run=run if (run / "journal.jsonl").is_file() else None,
     )
@@ -112,13 +117,12 @@ def _with_translators(model: ServedModel, description: Description, n_engines: i
     for translator in translators:  # warm up: the first call allocates memory and is slow
         translator.translate(["."], target=tags[0] if tags else None)
     languages = Languages.from_facts(description.facts)  # validated: the file may come from anywhere
-    sizes = {key: description.model.get(key) for key in ("d_model", "n_encoder_layers", "n_decoder_layers", "n_heads")}
     return replace(
         model,
         predictors=translators,
         source=languages.source,
         targets=languages.targets or tags,
-        facts={"engine": engine, **model.facts, **sizes},
+        facts={"engine": engine, **model.facts},
         tags=tags,
     )
 

@@ -34,9 +34,9 @@ export function chooseModel(values) {
  * @param {Model} model
  * @param {Head} head
  */
-function hasHead({ n_heads, n_encoder_layers, n_decoder_layers }, { attention, layer, head }) {
-  const nLayers = attention === "encoder" ? n_encoder_layers : n_decoder_layers;
-  return layer < (nLayers ?? Infinity) && head < (n_heads ?? Infinity);
+function hasHead({ config }, { attention, layer, head }) {
+  const nLayers = attention === "encoder" ? config?.n_encoder_layers : config?.n_decoder_layers;
+  return layer < (nLayers ?? Infinity) && head < (config?.n_heads ?? Infinity);
 }
 
 export function startModelPicker() {

@@ -18,9 +18,7 @@ export const UNCHANGED = Object.freeze({ off: [], scale: true, mask: true, posit
  * @property {string} engine
  * @property {boolean} training whether its run is known
  * @property {boolean} ready
- * @property {number} [n_heads]
- * @property {number} [n_encoder_layers]
- * @property {number} [n_decoder_layers]
+ * @property {Record<string, any>} [config] of its architecture
  */
 
 /**

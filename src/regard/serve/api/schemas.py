@@ -112,14 +112,12 @@ class ModelReply(BaseModel):
     name: str
     task: str | None = Field(description='"translation", for example; null while the model is still training.')
     architecture: str | None
+    size: str | None = Field(default=None, description="The configuration in a few words; null if not known.")
+    config: dict[str, Any] | None = Field(default=None, description="The fields depend on the architecture.")
+    n_parameters: int | None = None
+    engine: str | None = None
     source: str | None
     targets: list[str]
-    engine: str | None = None
-    n_parameters: int | None = None
-    d_model: int | None = None
-    n_encoder_layers: int | None = None
-    n_decoder_layers: int | None = None
-    n_heads: int | None = None
     training: bool = Field(description="Whether the run directory is available, for /v1/training.")
     ready: bool = Field(description="Whether the model can translate; false while it is still training.")
 
@@ -185,10 +183,10 @@ def model_record(model: ServedModel, ready: bool) -> dict[str, Any]:
     return {
         "name": model.name,
         "task": model.task,
-        "architecture": model.description.architecture if model.description is not None else None,
+        "architecture": None,  # while it trains
+        **model.facts,
         "source": model.source,
         "targets": model.targets,
-        **model.facts,
         "training": model.run is not None,
         "ready": ready and model.ready,
     }
