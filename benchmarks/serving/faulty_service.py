@@ -9,15 +9,14 @@ from time import sleep
 
 from regard.decoding.options import DecodingOptions
 from regard.serve import Service, Settings, create_app, load_models, run
-from regard.serve.batching.jobs import TranslatorLike
 from regard.serve.http.server import bind
-from regard.translator import Translation
+from regard.translator import Translation, Translator
 
 
 class FaultyTranslator:
     """Ends its thread on `die` and hangs on `block`."""
 
-    def __init__(self, translator: TranslatorLike) -> None:
+    def __init__(self, translator: Translator) -> None:
         self._translator = translator
 
     def translate(

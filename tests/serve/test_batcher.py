@@ -25,7 +25,6 @@ def run_with_batcher(
 ) -> Any:
     async def run() -> Any:
         batcher = Batcher(translators, wait_seconds=wait_seconds, max_waiting=max_waiting, stall_seconds=600.0)
-        batcher.start()
         try:
             return await body(batcher)
         finally:

@@ -34,6 +34,8 @@ class Record:
 
     def __init__(self, value: dict[str, Any]) -> None:
         self.value = value
+        self.source = SimpleNamespace(ids=())
+        self.target = SimpleNamespace(outputs=SimpleNamespace(ids=()))
 
     def to_dict(self, arrays: str = "list") -> dict[str, Any]:
         return {**self.value, "arrays": arrays}
@@ -78,7 +80,7 @@ def lens() -> Iterator[FakeLens]:
     lens.released.set()
 
 
-def create_client(lens: FakeLens, *models: ServedModel, **settings: Any) -> TestClient:
+def create_client(lens: Any, *models: ServedModel, **settings: Any) -> TestClient:
     service = Service(models or [served()], Settings(**settings))
     return TestClient(create_app(service, load=lambda _: lens), base_url="http://localhost")
 

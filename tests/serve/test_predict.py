@@ -179,7 +179,6 @@ def test_an_invalid_input_does_not_fail_other_requests_in_its_batch() -> None:
 
     async def run() -> list[Any]:
         batcher = Batcher([predictor], wait_seconds=0.5, max_waiting=9, stall_seconds=600.0, threads_per_predictor=1)
-        batcher.start()
         requests = [
             batcher.run(PredictJob(), [value], lambda _: 1, deadline_seconds=TIMEOUT_SECONDS) for value in ("1", "one")
         ]

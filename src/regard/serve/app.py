@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -26,16 +26,19 @@ from regard.serve.http.admission import Admission, log_error
 from regard.serve.http.monitoring import Metrics, monitoring_router
 from regard.serve.http.problem import Problem
 from regard.serve.http.responses import JsonResponse, problem_response
-from regard.serve.inside.look_service import LensLike, LookService, load_lens
+from regard.serve.inside.look_service import LookService, load_lens
 from regard.serve.inside.training_status import TrainingStatus
 from regard.serve.libretranslate.routes import libretranslate_router
 from regard.serve.models import ServedModel
 from regard.serve.service import Service
 
+if TYPE_CHECKING:
+    from regard.lens import Lens
+
 WEB = Path(__file__).parents[1] / "web"
 
 
-def create_app(service: Service, *, load: Callable[[ServedModel], LensLike] = load_lens) -> FastAPI:
+def create_app(service: Service, *, load: Callable[[ServedModel], Lens] = load_lens) -> FastAPI:
     """The application for a service; `load` loads the lens of a model."""
     look_service, training_status, metrics = LookService(service.settings, load), TrainingStatus(), Metrics(service)
 

@@ -45,8 +45,6 @@ class Service:
         self._runs_checked_at = -inf
 
     async def start(self) -> None:
-        for batcher in self._batchers.values():
-            batcher.start()
         self._health_task = asyncio.create_task(self._check_health_forever())
 
     async def stop(self) -> None:
@@ -112,9 +110,7 @@ class Service:
         assert training.load is not None
         try:
             model = await asyncio.to_thread(training.load)
-            batcher = self._create_batcher(model)
-            batcher.start()
-            self._batchers[model.name] = batcher
+            self._batchers[model.name] = self._create_batcher(model)
             self.models[model.name] = model
         except (UserError, OSError) as error:
             log.error("cannot load the model of %s: %s", training.name, error)

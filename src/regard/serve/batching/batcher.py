@@ -103,20 +103,17 @@ class Batcher:
         stall_seconds: float,
         threads_per_predictor: int = 2,
     ) -> None:
-        self._predictors, self._threads_per_predictor = predictors, threads_per_predictor
+        self._predictors = predictors
         self._wait_seconds, self._max_waiting, self._stall_seconds = wait_seconds, max_waiting, stall_seconds
         self.throughput = Throughput()
         self._queues: dict[Job, dict[_QueuedInput, None]] = {}  # dicts as ordered sets: removal is O(1)
         self._running: dict[Worker, list[_QueuedInput]] = {}
-        self._workers: dict[Worker, Any] = {}  # with its predictor
+        threads = enumerate([*predictors] * threads_per_predictor)
+        self._workers = {Worker(f"engine-{number}"): predictor for number, predictor in threads}
         self._timer: asyncio.TimerHandle | None = None
         self._failed = False
         self.n_waiting = self.n_waiting_tokens = 0
         self._n_refused_texts = 0  # size of the largest request that was refused since the queue became full
-
-    def start(self) -> None:
-        predictors = [*self._predictors] * self._threads_per_predictor
-        self._workers = {Worker(f"engine-{number}"): predictor for number, predictor in enumerate(predictors)}
 
     def close(self) -> bool:
         """Ends the workers; returns False if one of them is stuck."""
@@ -167,7 +164,7 @@ class Batcher:
         if self._failed:
             return "failed"
         for worker in self._workers:
-            if not worker.alive:
+            if worker.ended_by is not None:
                 return f"dead ({worker.ended_by})"
             if worker.busy_seconds > self._stall_seconds + self._max_running_seconds():
                 return "stuck"
@@ -350,5 +347,5 @@ def _reject(request: _PendingRequest, problem: Problem) -> None:
 
 def _problem(error: Exception, job: Job) -> Problem:
     if isinstance(error, UserError):
-        return job.refusal(error)
+        return Problem(400, job.refusal_code, str(error))
     return Problem(500, "engine_error", f"the engine could not process this text ({type(error).__name__})")

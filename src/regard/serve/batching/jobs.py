@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.decoding.options import DecodingOptions
-from regard.errors import UserError
-from regard.serve.http.problem import Problem
-from regard.translator import Translation
+from regard.translator import Translation, Translator
 
 if TYPE_CHECKING:
     from regard.tasks import Predictor
-
-
-class TranslatorLike(Protocol):
-    """What the service needs of a Translator, besides `predict`."""
-
-    def translate(
-        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool
-    ) -> list[Translation]: ...
 
 
 @dataclass(frozen=True)
@@ -30,16 +20,14 @@ class TranslateJob:
     options: DecodingOptions = field(default_factory=DecodingOptions)
     target: str | None = None
     details: bool = False
+    refusal_code: ClassVar = "can_not_translate"
 
     @property
     def beam(self) -> int:
         return self.options.beam
 
-    def run(self, translator: TranslatorLike, texts: Sequence[str]) -> Sequence[Translation]:
+    def run(self, translator: Translator, texts: Sequence[str]) -> Sequence[Translation]:
         return translator.translate(texts, options=self.options, target=self.target, details=self.details)
-
-    def refusal(self, error: UserError) -> Problem:
-        return Problem(400, "can_not_translate", str(error))
 
 
 @dataclass(frozen=True)
@@ -47,12 +35,10 @@ class PredictJob:
     """Inputs of any task → predictions as JSON."""
 
     beam: ClassVar = DecodingOptions().beam  # of a translator
+    refusal_code: ClassVar = "can_not_predict"
 
     def run(self, predictor: Predictor, inputs: Sequence[Any]) -> Sequence[dict[str, Any]]:
         return [prediction.to_dict() for prediction in predictor.predict(inputs)]
-
-    def refusal(self, error: UserError) -> Problem:
-        return Problem(400, "can_not_predict", str(error))
 
 
 Job = TranslateJob | PredictJob

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class _Call(Generic[T]):
-    function: Callable[[], T]
-    future: asyncio.Future[T]
-    loop: asyncio.AbstractEventLoop
-
-
 class Worker:
-    """Runs functions one at a time in a daemon thread: a stuck thread must not keep the process from ending."""
+    """Runs functions one at a time in a daemon thread: a stuck thread must not keep the process from ending.
+
+    The thread starts with the first call, and again if an exception such as SystemExit has ended it.
+    """
 
     def __init__(self, name: str) -> None:
-        self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
+        self._name = name
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self.n_waiting = 0  # calls that have not finished
         self.busy_since: float | None = None
         self.ended_by: str | None = None  # type of the exception that ended the thread
-        self._thread = Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive() and self.ended_by is None
 
     @property
     def busy_seconds(self) -> float:
@@ -42,42 +34,46 @@ class Worker:
 
     def submit(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Schedules a call. If the future is cancelled before the call starts, it never runs."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._calls.put(_Call(function, future, loop))
+        if self._thread is None or not self._thread.is_alive() or self.ended_by is not None:
+            self.ended_by = self.busy_since = None
+            self._thread = Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        call: Future[T] = Future()
+        self._calls.put((function, call))
+        future = asyncio.wrap_future(call)
+        self.n_waiting += 1
+        future.add_done_callback(self._on_done)
         return future
 
     def close(self) -> None:
         """Ends the thread after the calls that are already scheduled."""
-        self._calls.put(None)
+        if self._thread is not None:
+            self._calls.put(None)
 
     def join(self, seconds: float) -> bool:
         """Waits for the thread; returns whether it has ended."""
+        if self._thread is None:
+            return True
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
+    def _on_done(self, _: asyncio.Future[Any]) -> None:
+        self.n_waiting -= 1
+
     def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            if call.future.cancelled():
+        while (scheduled := self._calls.get()) is not None:
+            function, call = scheduled
+            if not call.set_running_or_notify_cancel():
                 continue
             self.busy_since = monotonic()
-            value, error = None, None
             try:
-                value = call.function()
-            except Exception as exception:
-                error = exception
+                result = function()
+            except Exception as error:
+                self.busy_since = None
+                call.set_exception(error)
             except BaseException as fatal:
                 self.ended_by = type(fatal).__name__
                 return
-            self.busy_since = None
-            with suppress(RuntimeError):  # the loop is closed: nothing awaits the result
-                call.loop.call_soon_threadsafe(_resolve, call.future, value, error)
-
-
-def _resolve(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_exception(error)
+            else:
+                self.busy_since = None
+                call.set_result(result)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import takewhile
 from threading import Event, Lock
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from regard.serve.http.responses import json_parts, to_json
 from regard.serve.models import ServedModel
 from regard.serve.settings import Settings
 
+if TYPE_CHECKING:
+    from regard.lens import Lens
+
 T = TypeVar("T")
 
 HEADS_SENTENCES = 200  # of the validation text
@@ -27,26 +31,7 @@ _SECONDS_PER_LOOK = 0.3
 _MAX_UNMASKED_WORK = 256  # tokens × beam; without the mask, every step computes the whole translation again
 
 
-class LensLike(Protocol):
-    """What the service needs of a Lens."""
-
-    def look(
-        self,
-        text: str,
-        translation: str | None = None,
-        *,
-        interventions: Interventions,
-        beam: int = 4,
-        target: str | None = None,
-        gradient: bool = False,
-    ) -> Any: ...
-
-    def count_numbers(self, n_source: int, n_target: int) -> int: ...
-
-    def heads(self, pairs: Sequence[tuple[str, str]], *, target: str | None = None) -> Any: ...
-
-
-def load_lens(model: ServedModel) -> LensLike:
+def load_lens(model: ServedModel) -> Lens:
     """Loads the model a second time, in torch."""
     from regard.lens import Lens
 
@@ -58,28 +43,27 @@ def load_lens(model: ServedModel) -> LensLike:
 class LookService:
     """Runs looks one at a time with a bounded queue, and caches head statistics, which run in a second thread."""
 
-    def __init__(self, settings: Settings, load: Callable[[ServedModel], LensLike] = load_lens) -> None:
+    def __init__(self, settings: Settings, load: Callable[[ServedModel], Lens] = load_lens) -> None:
         self._settings, self._load = settings, load
-        self._lenses: dict[str, LensLike] = {}
+        self._lenses: dict[str, Lens] = {}
         self._loading = Lock()
-        self._look_queue = _WorkerQueue("looks")
-        self._heads_queue = _WorkerQueue("heads")
+        self._look_worker, self._heads_worker = Worker("looks"), Worker("heads")
         self._heads: dict[str, asyncio.Future[bytes]] = {}
         self._n_sending = 0  # bytes
 
     def preload(self, model: ServedModel) -> None:
         """Starts loading the lens; called when the page is opened."""
-        if model.name not in self._lenses and not self._look_queue.n_waiting:
-            self._look_queue.submit(lambda: self._lens(model)).add_done_callback(_mark_retrieved)
+        if model.name not in self._lenses and not self._look_worker.n_waiting:
+            self._look_worker.submit(lambda: self._lens(model)).add_done_callback(_mark_retrieved)
 
     async def look(self, model: ServedModel, body: LookRequest) -> list[bytes]:
         """The look as JSON, in parts. The caller passes them to `release` after sending."""
         check_unmasked(model, body)
-        if self._look_queue.n_waiting >= self._settings.max_looks or self._n_sending > self._settings.max_looked:
-            raise too_busy(self._look_queue.n_waiting * _SECONDS_PER_LOOK)
+        if self._look_worker.n_waiting >= self._settings.max_looks or self._n_sending > self._settings.max_looked:
+            raise too_busy(self._look_worker.n_waiting * _SECONDS_PER_LOOK)
         abandoned = Event()
         try:
-            future = self._look_queue.submit(lambda: self._run_look(model, body, abandoned))
+            future = self._look_worker.submit(lambda: self._run_look(model, body, abandoned))
             parts = await self._within_deadline(future)
         finally:
             abandoned.set()
@@ -95,13 +79,13 @@ class LookService:
             raise Problem(404, "no_run", "this model has no run directory, so there is no validation text")
         future = self._heads.get(model.name)
         if future is None or (future.done() and future.exception() is not None):
-            future = self._heads[model.name] = self._heads_queue.submit(lambda: self._run_heads(model))
+            future = self._heads[model.name] = self._heads_worker.submit(lambda: self._run_heads(model))
             future.add_done_callback(_mark_retrieved)
         return await self._within_deadline(asyncio.shield(future))
 
     def close(self) -> None:
-        self._look_queue.close()
-        self._heads_queue.close()
+        self._look_worker.close()
+        self._heads_worker.close()
 
     async def _within_deadline(self, future: asyncio.Future[T]) -> T:
         seconds = self._settings.deadline_seconds
@@ -113,7 +97,7 @@ class LookService:
         except UserError as error:
             raise Problem(400, "can_not_look", str(error)) from None
 
-    def _lens(self, model: ServedModel) -> LensLike:
+    def _lens(self, model: ServedModel) -> Lens:
         with self._loading:
             if model.name not in self._lenses:
                 self._lenses[model.name] = self._load(model)
@@ -121,10 +105,10 @@ class LookService:
 
     def _run_look(self, model: ServedModel, body: LookRequest, abandoned: Event) -> list[bytes]:
         lens = self._lens(model)
-        if model.description is not None:  # a missing translation is assumed to be as long as the text
-            texts = body.text, body.text if body.translation is None else body.translation
-            n_source, n_target = (1 + model.count_tokens(text) for text in texts)
-            _check_numbers(lens.count_numbers(n_source, n_target), body, self._settings)
+        # a missing translation is assumed to be as long as the text
+        texts = body.text, body.text if body.translation is None else body.translation
+        n_source, n_target = (1 + model.count_tokens(text) for text in texts)
+        _check_numbers(lens.count_numbers(n_source, n_target), body, self._settings)
         look = lens.look(
             body.text,
             body.translation,
@@ -133,16 +117,12 @@ class LookService:
             target=model.target_tag(body.target),
             gradient=body.gradient,
         )
-        if model.description is not None:
-            n_numbers = lens.count_numbers(len(look.source.ids), len(look.target.outputs.ids))
-            _check_numbers(n_numbers, body, self._settings)
-        parts: list[bytes] = []
-        if not abandoned.is_set():
-            for part in json_parts(look.to_dict(arrays=body.arrays)):
-                if abandoned.is_set():
-                    break
-                parts.append(part)
-        return parts
+        n_numbers = lens.count_numbers(len(look.source.ids), len(look.target.outputs.ids))
+        _check_numbers(n_numbers, body, self._settings)
+        if abandoned.is_set():
+            return []
+        parts = json_parts(look.to_dict(arrays=body.arrays))
+        return list(takewhile(lambda _: not abandoned.is_set(), parts))
 
     def _run_heads(self, model: ServedModel) -> bytes:
         target = model.target_tag(None)
@@ -150,30 +130,6 @@ class LookService:
         if not pairs:
             raise Problem(404, "no_text", "the run's validation text is missing")
         return to_json(self._lens(model).heads(pairs, target=target).to_dict())
-
-
-class _WorkerQueue:
-    """A worker that is started on first use, and the number of calls that have not finished."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._worker: Worker | None = None
-        self.n_waiting = 0
-
-    def submit(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        if self._worker is None or not self._worker.alive:
-            self._worker = Worker(self._name)
-        future = self._worker.submit(function)
-        self.n_waiting += 1
-        future.add_done_callback(self._on_done)
-        return future
-
-    def close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-
-    def _on_done(self, _: asyncio.Future[Any]) -> None:
-        self.n_waiting -= 1
 
 
 def _mark_retrieved(future: asyncio.Future[Any]) -> None:
@@ -194,7 +150,7 @@ def _interventions(body: LookRequest) -> Interventions:
 
 def check_unmasked(model: ServedModel, body: LookRequest) -> None:
     """Raises a Problem if a look without the mask would take too long."""
-    if model.description is None or body.interventions.mask or body.translation is not None:
+    if body.interventions.mask or body.translation is not None:
         return
     if (1 + model.count_tokens(body.text)) * body.beam > _MAX_UNMASKED_WORK:
         limit = _MAX_UNMASKED_WORK // body.beam - 1

@@ -15,15 +15,13 @@ class TrainingStatus:
 
     def __init__(self) -> None:
         self._readers: dict[str, RunReader] = {}
-        self._worker: Worker | None = None
+        self._worker = Worker("training-status")
 
     async def read(self, model: ServedModel) -> bytes:
         """The run as JSON (regard-run/2)."""
         run = model.run
         if run is None:
             raise Problem(404, "no_run", "this model has no run directory, so its training is unknown")
-        if self._worker is None or not self._worker.alive:
-            self._worker = Worker("training-status")
         try:
             reader = self._readers.setdefault(model.name, RunReader(run))
             return await self._worker.submit(lambda: to_json(reader.read().to_dict()))
@@ -31,5 +29,4 @@ class TrainingStatus:
             raise Problem(404, "no_run", "the run directory cannot be read") from None
 
     def close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
+        self._worker.close()
