@@ -146,13 +146,16 @@ def test_stream_stops_when_its_client_disconnects() -> None:
 
 def test_client_that_does_not_read_a_long_response_is_disconnected() -> None:
     looked = threading.Event()
-    look = SimpleNamespace(to_dict=lambda arrays: {"rows": ["a" * 200_000] * 100})
+    text = SimpleNamespace(ids=())
+    target = SimpleNamespace(outputs=text)
+    rows = {"rows": ["a" * 200_000] * 100}
+    look = SimpleNamespace(source=text, target=target, to_dict=lambda arrays: rows)
 
     def run_look(*_: object, **__: object) -> Any:
         looked.set()
         return look
 
-    lens = SimpleNamespace(look=run_look)
+    lens = SimpleNamespace(look=run_look, count_numbers=lambda n_source, n_target: 0)
     with RunningServer(load=lambda _: lens, read_seconds=2.0) as server, server.connect() as not_reading:
         not_reading.sendall(raw_request("/v1/look", {"text": "a"}))
         assert looked.wait(TIMEOUT_SECONDS)

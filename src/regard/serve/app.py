@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -32,13 +32,10 @@ from regard.serve.libretranslate.routes import libretranslate_router
 from regard.serve.models import ServedModel
 from regard.serve.service import Service
 
-if TYPE_CHECKING:
-    from regard.lens import Lens
-
 WEB = Path(__file__).parents[1] / "web"
 
 
-def create_app(service: Service, *, load: Callable[[ServedModel], Lens] = load_lens) -> FastAPI:
+def create_app(service: Service, *, load: Callable[[ServedModel], Any] = load_lens) -> FastAPI:
     """The application for a service; `load` loads the lens of a model."""
     look_service, training_status, metrics = LookService(service.settings, load), TrainingStatus(), Metrics(service)
 

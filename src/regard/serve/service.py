@@ -117,30 +117,29 @@ class Service:
         finally:
             self._load_task = None
 
+    def translate_job(
+        self, model: ServedModel, target: str | None, *, beam: int = 4, alternatives: int = 0, details: bool = False
+    ) -> TranslateJob:
+        """How the model translates texts of a request. Raises a Problem if the beam would be too large."""
+        self.check_beam(beam, alternatives)
+        options = replace(model.options, beam=max(beam, alternatives + 1), n_best=alternatives + 1)
+        return TranslateJob(options, model.target_tag(target), details)
+
     async def translate(
         self,
         texts: Sequence[str],
-        *,
         model: ServedModel,
-        target: str | None = None,
-        beam: int = 4,
-        alternatives: int = 0,
-        details: bool = False,
+        job: TranslateJob,
+        *,
         deadline_seconds: float | None = None,
         admitted: bool = False,
     ) -> list[Translation]:
         """One translation per text, through the queue. Raises a Problem. If cancelled, its texts leave the queue."""
         self.check_count(texts)
         self.check_lengths(texts)
-        self.check_beam(beam, alternatives)
-        options = replace(model.options, beam=max(beam, alternatives + 1), n_best=alternatives + 1)
-        return await self._get_batcher(model).run(
-            TranslateJob(options, model.target_tag(target), details),
-            texts,
-            model.count_tokens,
-            deadline_seconds=deadline_seconds or self.settings.deadline_seconds,
-            admitted=admitted,
-        )
+        seconds = deadline_seconds or self.settings.deadline_seconds
+        batcher = self._get_batcher(model)
+        return await batcher.run(job, texts, model.count_tokens, deadline_seconds=seconds, admitted=admitted)
 
     async def predict(self, inputs: Sequence[Any], *, model: ServedModel) -> list[dict[str, Any]]:
         """One prediction per input, of a model of any task, through the queue. Raises a Problem."""
@@ -159,24 +158,17 @@ class Service:
         )
 
     def admit(
-        self,
-        texts: Sequence[str],
-        *,
-        model: ServedModel,
-        beam: int = 4,
-        alternatives: int = 0,
-        n_tokens: int | None = None,
+        self, texts: Sequence[str], model: ServedModel, job: TranslateJob, *, n_tokens: int | None = None
     ) -> None:
         """Raises a Problem unless queue and deadline allow these texts; then call `translate` with `admitted=True`.
 
         `n_tokens`: the tokens of all texts, if `texts` is only the first part of them.
         """
         self.check_lengths(texts)
-        self.check_beam(beam, alternatives)
         batcher, seconds = self._get_batcher(model), self.settings.deadline_seconds
         batcher.admit(len(texts), seconds)
         n_tokens = sum(map(model.count_tokens, texts)) if n_tokens is None else n_tokens
-        batcher.check_work(n_tokens, max(beam, alternatives + 1), seconds)
+        batcher.check_work(n_tokens, job.beam, seconds)
 
     def refuse_if_full(self) -> None:
         """Raises a Problem if all queues are full; cheaper than parsing the request first."""

@@ -21,7 +21,7 @@ from regard.serve.api.schemas import (
     model_record,
     translation_record,
 )
-from regard.serve.api.streaming import SentenceStream
+from regard.serve.api.streaming import stream_sentences
 from regard.serve.http.problem import Problem
 from regard.serve.http.responses import JsonPartsResponse, JsonResponse
 from regard.serve.inside.look_service import LookService
@@ -57,17 +57,12 @@ def translate_router(service: Service) -> tuple[APIRouter, ASGIApp]:
         body = await _read_json(request, TranslateRequest)
         model = service.pick(body.source, body.target, body.model)
         texts = [body.text] if isinstance(body.text, str) else body.text
-        if _wants_stream(request):
-            stream = SentenceStream(service, model, texts, body)
-            return StreamingResponse(stream.events(), media_type="text/event-stream")
-        translations = await service.translate(
-            texts,
-            model=model,
-            target=body.target,
-            beam=body.beam,
-            alternatives=body.alternatives,
-            details=body.details,
+        job = service.translate_job(
+            model, body.target, beam=body.beam, alternatives=body.alternatives, details=body.details
         )
+        if _wants_stream(request):
+            return StreamingResponse(stream_sentences(service, model, job, texts), media_type="text/event-stream")
+        translations = await service.translate(texts, model, job)
         records = [
             translation_record(text, translation, body.details)
             for text, translation in zip(texts, translations, strict=True)

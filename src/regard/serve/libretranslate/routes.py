@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from regard.serve.batching.jobs import TranslateJob
 from regard.serve.http.problem import Problem, deadline_exceeded, not_ready
 from regard.serve.http.responses import JsonResponse
 from regard.serve.libretranslate import schema
@@ -189,25 +190,29 @@ class LibreTranslate:
             model: [text for index in indices for text in documents[index].texts]
             for model, indices in indices_of.items()
         }
-        await self._admit(texts, alternatives)
+        details = any(isinstance(document, HtmlDocument) for document in documents)
+        jobs = {
+            model: self._service.translate_job(model, target, alternatives=alternatives, details=details)
+            for model in texts
+        }
+        await self._admit(texts, jobs)
         for model, indices in indices_of.items():
-            details = any(isinstance(documents[index], HtmlDocument) for index in indices)
-            translated = iter(await self._translate_texts(model, texts[model], target, alternatives, details, deadline))
+            translated = iter(await self._translate_texts(texts[model], model, jobs[model], deadline))
             for index in indices:
                 translations[index] = [next(translated) for _ in documents[index].texts]
         return translations
 
-    async def _admit(self, texts: dict[ServedModel, list[str]], alternatives: int) -> None:
+    async def _admit(self, texts: dict[ServedModel, list[str]], jobs: dict[ServedModel, TranslateJob]) -> None:
         """Admits all texts or none, before any is translated."""
         service, size = self._service, self._service.settings.max_texts
         n_tokens = await asyncio.to_thread(
             lambda: {model: sum(map(model.count_tokens, lines)) for model, lines in texts.items()}
         )
         for model, lines in texts.items():
-            service.admit(lines[:size], model=model, n_tokens=n_tokens[model], alternatives=alternatives)
+            service.admit(lines[:size], model, jobs[model], n_tokens=n_tokens[model])
 
     async def _translate_texts(
-        self, model: ServedModel, texts: Sequence[str], target: str, alternatives: int, details: bool, deadline: float
+        self, texts: Sequence[str], model: ServedModel, job: TranslateJob, deadline: float
     ) -> list[Translation]:
         """In several steps, so that other requests are served in between."""
         translations: list[Translation] = []
@@ -216,14 +221,9 @@ class LibreTranslate:
             remaining_seconds = deadline - monotonic()
             if remaining_seconds <= 0:
                 raise deadline_exceeded(self._service.settings.deadline_seconds)
+            part = texts[start : start + size]
             translations += await self._service.translate(
-                texts[start : start + size],
-                model=model,
-                target=target,
-                alternatives=alternatives,
-                details=details,
-                deadline_seconds=remaining_seconds,
-                admitted=True,
+                part, model, job, deadline_seconds=remaining_seconds, admitted=True
             )
         return translations
 
