@@ -11,8 +11,9 @@ A model directory may come from an untrusted source. Nothing in it is executed o
 refused before memory is allocated for them. Names are imported on first use: `describe` does not load torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from regard.lazy import lazy_names
 
 if TYPE_CHECKING:
     from regard.artifact.directory import Description as Description
@@ -24,27 +25,9 @@ if TYPE_CHECKING:
     from regard.artifact.model import load_model as load_model
     from regard.artifact.model import model_spec as model_spec
     from regard.artifact.model import save_model as save_model
-
-_MODULES = {
-    "Description": "directory",
-    "LoadedModel": "model",
-    "describe": "directory",
-    "load_described": "model",
-    "load_model": "model",
-    "max_length": "directory",
-    "model_spec": "model",
-    "save_model": "model",
-    "search_options": "directory",
-}
-
-__all__ = sorted(_MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"regard.artifact.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+else:
+    _NAMES = {
+        "directory": ["Description", "describe", "max_length", "search_options"],
+        "model": ["LoadedModel", "load_described", "load_model", "model_spec", "save_model"],
+    }
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _NAMES)

@@ -3,8 +3,9 @@
 Names are imported on first use, because interventions, plots and HTML need no torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from regard.lazy import lazy_names
 
 if TYPE_CHECKING:
     from regard.lens.heads import HeadsTable as HeadsTable
@@ -12,23 +13,11 @@ if TYPE_CHECKING:
     from regard.lens.interventions import Interventions as Interventions
     from regard.lens.lens import Lens as Lens
     from regard.lens.look import Look as Look
-
-_MODULES = {
-    "Head": "interventions",
-    "HeadsTable": "heads",
-    "Interventions": "interventions",
-    "Lens": "lens",
-    "Look": "look",
-}
-
-__all__ = sorted(_MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"regard.lens.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+else:
+    _NAMES = {
+        "heads": ["HeadsTable"],
+        "interventions": ["Head", "Interventions"],
+        "lens": ["Lens"],
+        "look": ["Look"],
+    }
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _NAMES)

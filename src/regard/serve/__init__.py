@@ -3,8 +3,9 @@
 Names are imported on first use, so that importing this package does not load FastAPI.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from regard.lazy import lazy_names
 
 if TYPE_CHECKING:
     from regard.serve.app import create_app as create_app
@@ -15,26 +16,13 @@ if TYPE_CHECKING:
     from regard.serve.models import load_models as load_models
     from regard.serve.service import Service as Service
     from regard.serve.settings import Settings as Settings
-
-_MODULES = {
-    "Keys": "http.keys",
-    "ServedModel": "models",
-    "Service": "service",
-    "Settings": "settings",
-    "create_app": "app",
-    "load_models": "models",
-    "read_keys": "http.keys",
-    "run": "http.server",
-}
-
-__all__ = sorted(_MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"regard.serve.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+else:
+    _NAMES = {
+        "app": ["create_app"],
+        "http.keys": ["Keys", "read_keys"],
+        "http.server": ["run"],
+        "models": ["ServedModel", "load_models"],
+        "service": ["Service"],
+        "settings": ["Settings"],
+    }
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _NAMES)

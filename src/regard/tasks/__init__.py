@@ -3,8 +3,9 @@
 Names are imported on first use: `load` loads no torch for a translator that runs on CTranslate2.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from regard.lazy import lazy_names
 
 if TYPE_CHECKING:
     from regard.tasks.predictors import load as load
@@ -19,24 +20,10 @@ if TYPE_CHECKING:
     from regard.tasks.task import Predictor as Predictor
     from regard.tasks.task import Raw as Raw
     from regard.tasks.task import Task as Task
-
-_MODULES = {
-    "TASKS": "registry",
-    "load": "predictors",
-    "load_predictor": "predictors",
-    **dict.fromkeys(
-        ("Data", "Evaluation", "Examined", "Inherited", "OnProgress", "Prediction", "Predictor", "Raw", "Task"), "task"
-    ),
-}
-
-__all__ = sorted(_MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"regard.tasks.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+else:
+    _NAMES = {
+        "predictors": ["load", "load_predictor"],
+        "registry": ["TASKS"],
+        "task": ["Data", "Evaluation", "Examined", "Inherited", "OnProgress", "Prediction", "Predictor", "Raw", "Task"],
+    }
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _NAMES)

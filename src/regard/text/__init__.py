@@ -3,8 +3,9 @@
 Names are imported on first use: reading a file loads neither SentencePiece nor NumPy.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from regard.lazy import lazy_names
 
 # imported here because it has the name of its module, which would shadow it
 from regard.text.normalise import normalise as normalise
@@ -25,33 +26,14 @@ if TYPE_CHECKING:
     from regard.text.tokenizer import TokenizerPair as TokenizerPair
     from regard.text.tokenizer import read_tokenizers as read_tokenizers
     from regard.text.vocabulary import train_tokenizer as train_tokenizer
-
-_MODULES = {
-    "Corpus": "corpus",
-    "ReadNotes": "lines",
-    "CorpusReport": "doctor.findings",
-    "STDIN": "lines",
-    "Tokenizer": "tokenizer",
-    "TokenizerPair": "tokenizer",
-    "count_pairs": "corpus",
-    "examine": "doctor.examine",
-    "fingerprint": "corpus",
-    "held_out_share": "corpus",
-    "is_held_out": "corpus",
-    "read_lines": "lines",
-    "TOKENIZER_FILES": "tokenizer",
-    "read_tokenizers": "tokenizer",
-    "train_tokenizer": "vocabulary",
-}
-
-__all__ = sorted([*_MODULES, normalise.__name__])
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"regard.text.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+else:
+    _NAMES = {
+        "corpus": ["Corpus", "count_pairs", "fingerprint", "held_out_share", "is_held_out"],
+        "doctor.examine": ["examine"],
+        "doctor.findings": ["CorpusReport"],
+        "lines": ["STDIN", "ReadNotes", "read_lines"],
+        "normalise": ["normalise"],
+        "tokenizer": ["TOKENIZER_FILES", "Tokenizer", "TokenizerPair", "read_tokenizers"],
+        "vocabulary": ["train_tokenizer"],
+    }
+    __getattr__, __dir__, __all__ = lazy_names(__name__, _NAMES)
