@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from regard.data import BatchOrder, epoch_batches, fixed_batches, random_key
+from regard.data import random_key
+from regard.data.order import BatchOrder, epoch_batches, fixed_batches
 
 Lengths = NDArray[np.int32]
 some_lengths = st.lists(st.tuples(st.integers(1, 80), st.integers(1, 80)), min_size=1, max_size=300)

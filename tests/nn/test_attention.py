@@ -7,16 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.nn import (
-    KeyValues,
-    MultiHeadAttention,
-    additive_scores,
-    attention_weights,
-    causal_visible,
-    dot_product_scores,
-    padding_visible,
-    scaled_dot_product_scores,
-)
+from regard.nn import KeyValues, MultiHeadAttention, Trace, padding_visible
+from regard.nn.attention import additive_scores, attention_weights, causal_visible, dot_product_scores
 
 KINDS = ("scaled_dot_product", "dot_product", "additive")
 
@@ -35,9 +27,16 @@ def attention(kind: str = "scaled_dot_product", d_model: int = 16, n_heads: int 
     return module
 
 
+def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
+    """(B, H, T, K), (B, H, S, K) → (B, H, T, S): what the softmax is computed from."""
+    trace = Trace()
+    attention(d_model=q.shape[1] * q.shape[3], n_heads=q.shape[1]).attend(q, KeyValues(k, k), trace=trace)
+    return trace["scaled"]
+
+
 def test_scaled_scores_are_dot_products_over_the_root_of_d_k() -> None:
     q, k = heads(4), heads(5, seed=2)
-    scores = scaled_dot_product_scores(q, k)
+    scores = scaled_scores(q, k)
     assert scores.shape == (2, 3, 4, 5)
     for b, h, t, s in product(range(2), range(3), range(4), range(5)):
         plain = sum(float(x) * float(y) for x, y in zip(q[b, h, t], k[b, h, s], strict=True))
@@ -49,7 +48,7 @@ def test_scaled_scores_are_dot_products_over_the_root_of_d_k() -> None:
 def test_the_variance_of_a_score_is_d_k_without_the_scale_and_1_with_it(d_k: int) -> None:
     q, k = (torch.randn(1, 1, 500, d_k, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
     assert float(dot_product_scores(q, k).var()) == pytest.approx(d_k, rel=0.1)
-    assert float(scaled_dot_product_scores(q, k).var()) == pytest.approx(1, rel=0.1)
+    assert float(scaled_scores(q, k).var()) == pytest.approx(1, rel=0.1)
 
 
 def test_without_the_scale_the_softmax_saturates_and_its_gradient_vanishes() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.nn import cross_entropy, linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
+from regard.nn import cross_entropy, linear_cross_entropy
 
 CHUNKS = (1, 16 * 13 * 8, 17 * 13 * 8, 2**24)  # bytes; with a vocabulary of 13 in float64: 16, 16, 17 and all rows
 
@@ -31,22 +31,24 @@ def plain_loss(logits: list[list[float]], targets: list[int], smoothing: float) 
     return total
 
 
+def torch_loss(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    return torch.nn.functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
 def test_label_smoothing_equals_its_definition(smoothing: float) -> None:
     hidden, weight, targets = tensors()
     logits = hidden @ weight.t()
     expected = plain_loss(logits.tolist(), targets.tolist(), smoothing)
-    assert smoothed_cross_entropy(logits, targets, smoothing).item() == pytest.approx(expected)
     assert linear_cross_entropy(hidden, weight, targets, smoothing).loss.item() == pytest.approx(expected)
-    torch_loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-    assert torch_loss.item() == pytest.approx(expected)
+    assert torch_loss(logits, targets, smoothing).item() == pytest.approx(expected)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 60), st.floats(0, 0.9), st.sampled_from(CHUNKS), st.integers(0, 100))
 def test_chunks_of_any_size_give_the_gradient_of_the_definition(n: int, eps: float, chunk: int, seed: int) -> None:
     hidden, weight, targets = tensors(n, seed=seed)
-    loss = smoothed_cross_entropy(hidden @ weight.t(), targets, eps)
+    loss = torch_loss(hidden @ weight.t(), targets, eps)
     expected = torch.autograd.grad(0.3 * loss, (hidden, weight))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
@@ -123,7 +125,7 @@ def plain_r_drop(a: Tensor, b: Tensor, weight: Tensor, targets: Tensor, smoothin
     logits_a, logits_b = a @ weight.t(), b @ weight.t()
     p, q = logits_a.softmax(-1), logits_b.softmax(-1)
     divergence = ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
-    losses = [smoothed_cross_entropy(logits, targets, smoothing) for logits in (logits_a, logits_b)]
+    losses = [torch_loss(logits, targets, smoothing) for logits in (logits_a, logits_b)]
     return (losses[0] + losses[1] + agreement * divergence) / 2
 
 
@@ -135,7 +137,7 @@ def test_r_drop_equals_its_definition_in_value_and_gradient(
     monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", chunk)
     (a, weight, targets), (b, _, _) = tensors(seed=1), tensors(seed=2)
     expected = plain_r_drop(a, b, weight, targets, 0.1, agreement)
-    loss = linear_r_drop(torch.stack([a, b]), weight, targets, 0.1, agreement).loss
+    loss = linear_cross_entropy(torch.stack([a, b]), weight, targets, 0.1, agreement).loss
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(torch.autograd.grad(loss, (a, b, weight)), torch.autograd.grad(expected, (a, b, weight)))
 
@@ -143,16 +145,16 @@ def test_r_drop_equals_its_definition_in_value_and_gradient(
 def test_r_drop_reports_the_mean_of_both_passes() -> None:
     (a, weight, targets), (b, _, _) = tensors(seed=1), tensors(seed=2)
     first, second = (linear_cross_entropy(hidden, weight, targets, 0.1) for hidden in (a, b))
-    both = linear_r_drop(torch.stack([a, b]), weight, targets, 0.1, 1.0)
+    both = linear_cross_entropy(torch.stack([a, b]), weight, targets, 0.1, 1.0)
     torch.testing.assert_close(both.nll, (first.nll + second.nll) / 2)
     torch.testing.assert_close(both.n_correct, (first.n_correct + second.n_correct) / 2)
 
 
 def test_divergence_is_zero_for_equal_predictions_and_finite_for_extreme_ones() -> None:
     hidden, weight, targets = tensors()
-    equal = linear_r_drop(torch.stack([hidden, hidden]), weight, targets, 0.1, 5.0)
+    equal = linear_cross_entropy(torch.stack([hidden, hidden]), weight, targets, 0.1, 5.0)
     torch.testing.assert_close(equal.loss, linear_cross_entropy(hidden, weight, targets, 0.1).loss)
-    opposite = linear_r_drop(torch.stack([1e3 * hidden, -1e3 * hidden]), weight, targets, 0.1, 5.0)
+    opposite = linear_cross_entropy(torch.stack([1e3 * hidden, -1e3 * hidden]), weight, targets, 0.1, 5.0)
     assert bool(opposite.loss.isfinite())
     assert all(bool(gradient.isfinite().all()) for gradient in torch.autograd.grad(opposite.loss, (hidden, weight)))
 
@@ -161,10 +163,10 @@ def test_autocast_does_not_change_the_loss() -> None:
     hidden, weight, targets = (t if t.dtype == torch.int64 else t.detach().float() + 1 for t in tensors(v=300))
     both = torch.stack([hidden, hidden.flip(0)])
     expected = linear_cross_entropy(hidden, weight, targets, 0.5).loss
-    expected_r_drop = linear_r_drop(both, weight, targets, 0.5, 1.0).loss
+    expected_r_drop = linear_cross_entropy(both, weight, targets, 0.5, 1.0).loss
     with torch.autocast("cpu", dtype=torch.bfloat16):
         torch.testing.assert_close(linear_cross_entropy(hidden, weight, targets, 0.5).loss, expected)
-        torch.testing.assert_close(linear_r_drop(both, weight, targets, 0.5, 1.0).loss, expected_r_drop)
+        torch.testing.assert_close(linear_cross_entropy(both, weight, targets, 0.5, 1.0).loss, expected_r_drop)
 
 
 @pytest.mark.parametrize("confidence", [1.0, 9.0])  # 9: the correct token has p = 0.995, in bfloat16 0.996
@@ -190,14 +192,6 @@ def with_bias(n: int = 50, v: int = 13, passes: int = 1) -> tuple[Tensor, Tensor
     return hidden.requires_grad_(), weight, bias.requires_grad_(), targets
 
 
-def fused(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, agreement: float
-) -> cross_entropy.CrossEntropySums:
-    if len(hidden) == 1:
-        return linear_cross_entropy(hidden[0], weight, targets, smoothing, bias=bias)
-    return linear_r_drop(hidden, weight, targets, smoothing, agreement, bias=bias)
-
-
 def with_a_constant_input(hidden: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """The same logits without a bias: `weight` gets it as one more column, and `hidden` a 1."""
     return torch.cat([hidden, hidden.new_ones(*hidden.shape[:-1], 1)], -1), torch.cat([weight, bias[:, None]], -1)
@@ -213,11 +207,11 @@ def test_bias_equals_its_definition_in_value_and_gradient(
     hidden, weight, bias, targets = with_bias(passes=passes)
     wide_hidden, wide_weight = with_a_constant_input(hidden, weight, bias)
     if passes == 1:
-        expected = smoothed_cross_entropy(hidden[0] @ weight.t() + bias, targets, smoothing)
+        expected = torch_loss(hidden[0] @ weight.t() + bias, targets, smoothing)
     else:
         expected = plain_r_drop(wide_hidden[0], wide_hidden[1], wide_weight, targets, smoothing, agreement)
-    scores = fused(hidden, weight, bias, targets, smoothing, agreement)
-    without_smoothing = [smoothed_cross_entropy(each @ weight.t() + bias, targets, 0.0) for each in hidden]
+    scores = linear_cross_entropy(hidden, weight, targets, smoothing, agreement, bias)
+    without_smoothing = [torch_loss(each @ weight.t() + bias, targets, 0.0) for each in hidden]
     correct = ((hidden @ weight.t() + bias).argmax(-1) == targets).sum() / passes
     torch.testing.assert_close(scores.loss, expected, rtol=1e-12, atol=1e-10)
     torch.testing.assert_close(scores.nll, torch.stack(without_smoothing).mean(), rtol=1e-12, atol=1e-10)
@@ -230,7 +224,7 @@ def test_bias_equals_its_definition_in_value_and_gradient(
 def test_bias_alone_can_be_trained() -> None:
     hidden, weight, bias, targets = with_bias()
     loss = linear_cross_entropy(hidden[0].detach(), weight.detach(), targets, 0.1, bias=bias).loss
-    expected = smoothed_cross_entropy((hidden[0] @ weight.t()).detach() + bias, targets, 0.1)
+    expected = torch_loss((hidden[0] @ weight.t()).detach() + bias, targets, 0.1)
     torch.testing.assert_close(torch.autograd.grad(loss, bias), torch.autograd.grad(expected, bias))
 
 
@@ -238,9 +232,9 @@ def test_bias_alone_can_be_trained() -> None:
 def test_autocast_changes_neither_the_loss_nor_the_gradient_of_the_bias(passes: int) -> None:
     hidden, weight, bias, targets = with_bias(v=300, passes=passes)
     inputs = [each.detach().float().requires_grad_() for each in (hidden, weight, bias)]
-    exact = fused(*inputs, targets, 0.1, 0.7).loss
+    exact = linear_cross_entropy(*inputs[:2], targets, 0.1, 0.7, inputs[2]).loss
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        rounded = fused(*inputs, targets, 0.1, 0.7).loss
+        rounded = linear_cross_entropy(*inputs[:2], targets, 0.1, 0.7, inputs[2]).loss
     assert torch.equal(rounded, exact)
     expected, actual = torch.autograd.grad(exact, inputs), torch.autograd.grad(rounded, inputs)
     assert torch.equal(actual[2], expected[2])
@@ -254,7 +248,7 @@ def test_autocast_changes_neither_the_loss_nor_the_gradient_of_the_bias(passes: 
 def test_no_targets_give_zero_sums_and_zero_gradients(passes: int, autocast: bool, biased: bool) -> None:
     hidden, weight, bias, targets = with_bias(n=0, passes=passes)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-        scores = fused(hidden, weight, bias if biased else None, targets, 0.1, 0.7)
+        scores = linear_cross_entropy(hidden, weight, targets, 0.1, 0.7, bias if biased else None)
     assert [each.item() for each in scores] == [0, 0, 0]
     scores.loss.backward()
     for each in (hidden, weight, bias) if biased else (hidden, weight):

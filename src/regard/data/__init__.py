@@ -3,7 +3,6 @@
 from regard.data.batch import NO_TARGET, Batch, Collator, Examples, Place
 from regard.data.build import build_store
 from regard.data.loader import Cursor, Loader, fixed_order, prefetch
-from regard.data.order import BatchOrder, epoch_batches, fixed_batches
 from regard.data.pairs import PairCollator, collate_pairs
 from regard.data.random_key import random_key
 from regard.data.store import TokenStore, open_store
@@ -11,7 +10,6 @@ from regard.data.store import TokenStore, open_store
 __all__ = [
     "NO_TARGET",
     "Batch",
-    "BatchOrder",
     "Collator",
     "Cursor",
     "Examples",
@@ -21,8 +19,6 @@ __all__ = [
     "TokenStore",
     "build_store",
     "collate_pairs",
-    "epoch_batches",
-    "fixed_batches",
     "fixed_order",
     "open_store",
     "prefetch",

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from queue import Empty, Queue
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,36 +78,22 @@ def fixed_order(examples: Examples, collate: Collator, max_tokens: int) -> Itera
     return (collate(order[i], Place(index=i)) for i in range(len(order)))
 
 
-@dataclass(frozen=True)
-class _End:
-    """The last entry of the queue, with the exception that ended the iterator, if any."""
-
-    error: BaseException | None
-
-
-@dataclass(frozen=True)
-class _Prefetched(Generic[T]):
-    """An item of the iterator."""
-
-    value: T
-
-
 def prefetch(iterator: Iterator[T], *, depth: int = 4) -> Generator[T, None, None]:
     """The items of an iterator, produced by a thread at most `depth` items ahead.
 
     Exceptions of the iterator are raised here. Closing or dropping this generator ends the thread.
     """
     assert depth >= 1
-    queue: Queue[_Prefetched[T] | _End] = Queue(maxsize=depth)
+    queue: Queue[tuple[T] | BaseException | None] = Queue(maxsize=depth)  # an item, then what ended the iterator
     stopped = threading.Event()
     # daemon: a process that ends with an exception does not wait for it
     thread = threading.Thread(target=_fill, args=(iterator, queue, stopped), name="regard-prefetch", daemon=True)
     thread.start()
     try:
-        while isinstance(item := queue.get(), _Prefetched):
-            yield item.value
-        if item.error is not None:
-            raise item.error
+        while isinstance(entry := queue.get(), tuple):
+            yield entry[0]
+        if entry is not None:
+            raise entry
     finally:
         stopped.set()
         # The thread may be waiting for space in the queue; after that put it sees `stopped` and ends.
@@ -117,14 +103,14 @@ def prefetch(iterator: Iterator[T], *, depth: int = 4) -> Generator[T, None, Non
         thread.join()
 
 
-def _fill(iterator: Iterator[T], queue: "Queue[_Prefetched[T] | _End]", stopped: threading.Event) -> None:
-    """Put all items into the queue, then the end."""
+def _fill(iterator: Iterator[T], queue: "Queue[tuple[T] | BaseException | None]", stopped: threading.Event) -> None:
+    """Put all items into the queue, then the exception that ended the iterator, or None."""
     error: BaseException | None = None
     try:
         for value in iterator:
-            queue.put(_Prefetched(value))
+            queue.put((value,))
             if stopped.is_set():
                 return
     except BaseException as raised:
         error = raised
-    queue.put(_End(error))
+    queue.put(error)

@@ -1,16 +1,7 @@
 """The building blocks of the paper, as plain torch modules and functions."""
 
-from regard.nn.attention import (
-    AttentionKind,
-    MultiHeadAttention,
-    additive_scores,
-    attention_weights,
-    causal_visible,
-    dot_product_scores,
-    padding_visible,
-    scaled_dot_product_scores,
-)
-from regard.nn.cross_entropy import linear_cross_entropy, linear_r_drop, smoothed_cross_entropy
+from regard.nn.attention import AttentionKind, MultiHeadAttention, padding_visible
+from regard.nn.cross_entropy import linear_cross_entropy
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import Embedding, InputEmbedding, LearnedPositions, Positions, SinusoidalPositions, sinusoid
 from regard.nn.state import KeyValues, shared_rows
@@ -33,16 +24,9 @@ __all__ = [
     "SinusoidalPositions",
     "Site",
     "Trace",
-    "additive_scores",
     "at",
-    "attention_weights",
-    "causal_visible",
-    "dot_product_scores",
     "linear_cross_entropy",
-    "linear_r_drop",
     "padding_visible",
-    "scaled_dot_product_scores",
     "shared_rows",
     "sinusoid",
-    "smoothed_cross_entropy",
 ]

@@ -41,13 +41,11 @@ def causal_visible(n_queries: int, n_keys: int | None = None, device: torch.devi
 
 
 def dot_product_scores(q: Tensor, k: Tensor) -> Tensor:
-    """QKᵀ. The variance of a score grows with d_k, and a softmax of large scores has almost no gradient."""
+    """QKᵀ. The variance of a score grows with d_k, and a softmax of large scores has almost no gradient.
+
+    Divided by √d_k (equation 1), the variance is 1 for every d_k.
+    """
     return q @ k.transpose(-1, -2)  # (B, H, T, K) @ (B, H, K, S) → (B, H, T, S)
-
-
-def scaled_dot_product_scores(q: Tensor, k: Tensor) -> Tensor:
-    """QKᵀ / √d_k (equation 1): the variance of a score is 1 for every d_k."""
-    return dot_product_scores(q, k) * float(k.shape[-1] ** -0.5)
 
 
 def additive_scores(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -26,34 +26,21 @@ class CrossEntropySums(NamedTuple):
     n_correct: Tensor  # tokens where the correct one was the most likely
 
 
-def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """The definition (section 5.4): the target distribution is 1 − ε on the correct token plus ε/V on every token."""
-    log_p = logits.log_softmax(-1)  # (N, V)
-    log_p_correct = log_p.gather(-1, targets[:, None]).squeeze(-1)  # (N,)
-    return -((1 - smoothing) * log_p_correct + smoothing * log_p.mean(-1)).sum()
-
-
 def linear_cross_entropy(
-    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0, bias: Tensor | None = None
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    smoothing: float = 0.0,
+    agreement: float = 0.0,
+    bias: Tensor | None = None,
 ) -> CrossEntropySums:
-    """`smoothed_cross_entropy` of the logits `hidden @ weight.T + bias`: (N, D), (V, D), (N,), (V,) → sums."""
-    return _sums(hidden[None], weight, bias, targets, smoothing, 0.0)
+    """Cross-entropy of the logits `hidden @ weight.T + bias`: (P, N, D) or (N, D), (V, D), (V,); targets (N,) → sums.
 
-
-def linear_r_drop(
-    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, agreement: float, bias: Tensor | None = None
-) -> CrossEntropySums:
-    """Mean loss of two passes, (2, N, D), plus a penalty for different predictions (R-Drop, Liang et al., 2021).
-
-    The penalty is ½ · `agreement` · ½ (KL(p‖q) + KL(q‖p)): half of the one in their paper, because the loss here is
-    the mean of both passes and theirs is the sum.
+    Label smoothing (section 5.4): the target distribution is 1 − ε on the correct token plus ε/V on every token. With
+    two passes: their mean loss, plus a penalty for different predictions (R-Drop, Liang et al., 2021). The penalty is
+    ½ · `agreement` · ½ (KL(p‖q) + KL(q‖p)): half of the one in their paper, where the loss is the sum of both passes.
     """
-    return _sums(hidden, weight, bias, targets, smoothing, agreement)
-
-
-def _sums(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, agreement: float
-) -> CrossEntropySums:
+    hidden = hidden if hidden.dim() == 3 else hidden[None]
     # checked here: inside `apply`, gradients are always disabled
     learned = [hidden, weight] if bias is None else [hidden, weight, bias]
     needs_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learned)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.data import NO_TARGET, Batch
 from regard.models import Model, Term
-from regard.nn import linear_cross_entropy, linear_r_drop
+from regard.nn import linear_cross_entropy
 
 
 class TermSums(NamedTuple):
@@ -43,8 +43,5 @@ def _sums(term: Term, passes: int, smoothing: float, r_drop: float) -> TermSums:
     is_asked = targets != NO_TARGET
     if not bool(torch.all(is_asked)):
         hidden, targets = hidden[:, is_asked], targets[is_asked]  # (P, N, D), (N,)
-    if r_drop:
-        scores = linear_r_drop(hidden, term.weight, targets, smoothing, r_drop, bias=term.bias)
-    else:
-        scores = linear_cross_entropy(hidden[0], term.weight, targets, smoothing, bias=term.bias)
+    scores = linear_cross_entropy(hidden, term.weight, targets, smoothing, r_drop, bias=term.bias)
     return TermSums(term.name, term.scale, scores.loss, scores.nll, scores.n_correct, len(targets))
