@@ -144,9 +144,7 @@ def greedy(lens: Lens, heads_off: frozenset[Head]) -> list[str]:
     for source, _ in PAIRS[:3]:
         ids = tokenizer.encode(source)
         with torch.no_grad():
-            (hypothesis,) = search(
-                ablated, torch.tensor([[*ids, 3]]), [len(ids)], DecodingOptions(beam=1), begin_id=2, end_id=3
-            )
+            (hypothesis,) = search(ablated, torch.tensor([[*ids, 3]]), DecodingOptions(beam=1), begin_id=2, end_id=3)
         outputs.append(tokenizer.decode(hypothesis.ids))
     return outputs
 

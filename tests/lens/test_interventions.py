@@ -108,11 +108,11 @@ def test_ablation_applies_in_step_decoding(model: Transformer) -> None:
     ids = {"begin_id": 2, "end_id": 3}
     with torch.no_grad():
         ablated_ids = [
-            search(ablated, torch.tensor([row]), [4], DecodingOptions(beam=2), **ids)[0].ids
+            search(ablated, torch.tensor([row]), DecodingOptions(beam=2), **ids)[0].ids
             for row in (SOURCE[0], [9, 9, 8, 8, 3])
         ]
         original_ids = [
-            search(model, torch.tensor([row]), [4], DecodingOptions(beam=2), **ids)[0].ids
+            search(model, torch.tensor([row]), DecodingOptions(beam=2), **ids)[0].ids
             for row in (SOURCE[0], [9, 9, 8, 8, 3])
         ]
     assert ablated_ids[0] == ablated_ids[1]
@@ -159,7 +159,7 @@ def test_beam_without_the_mask_reorders_its_prefixes(model: Transformer) -> None
     ablated = ablate(model, Interventions(mask=False), 5)
     ids = {"begin_id": 2, "end_id": 3, "masked": False}
     with torch.no_grad():
-        (hypothesis,) = search(ablated, torch.tensor(SOURCE), [4], DecodingOptions(beam=3), **ids)
+        (hypothesis,) = search(ablated, torch.tensor(SOURCE), DecodingOptions(beam=3), **ids)
         for position in range(len(hypothesis.ids)):
             prefix = torch.tensor([[2, *hypothesis.ids[:position]]])
             log_probs = ablated(torch.tensor(SOURCE), prefix)[0, -1].log_softmax(-1)

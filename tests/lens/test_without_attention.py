@@ -167,7 +167,7 @@ def test_a_single_attention_is_one_layer_with_one_head(tokenizer: Tokenizer) -> 
     [attention] = look.to_dict()["attentions"]
     assert (attention["attention"], attention["layer"], attention["path"]) == ("cross", 0, "gru")
     assert attention["q"] is None and np.array(attention["weights"]).shape == (1, len(look.steps), len(look.source.ids))
-    assert not look.model.interventions["heads_off"]  # this attention cannot be ablated
+    assert not look.model["interventions"]["heads_off"]  # this attention cannot be ablated
     with pytest.raises(UserError, match=r"no head cross\.0\.0"):
         lens.look(SENTENCE, TRANSLATION, interventions=Interventions(heads_off=frozenset([Head("cross", 0, 0)])))
     [[hypothesis]] = TorchEngine(lens.loaded).translate([ids], DecodingOptions(beam=1), with_attention=True)

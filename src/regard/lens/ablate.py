@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.lens.anatomy import all_heads, attention_layers, head_ranges
-from regard.lens.interventions import ATTENTIONS, Interventions, Positions
+from regard.lens.anatomy import all_attentions, all_heads, head_ranges
+from regard.lens.interventions import Attention, Interventions, Positions
 from regard.models import TranslationModel, model_sites
 from regard.nn import Positions as PositionsModule
 
@@ -44,25 +44,20 @@ def ablate(model: TranslationModel, interventions: Interventions, n_src: int) ->
         for path, positions in position_modules(model):
             is_shuffled = interventions.positions == "shuffled"
             ablated.set_submodule(path, ShuffledPositions(positions, n_src) if is_shuffled else NoPositions(positions))
-    for attention in ATTENTIONS:
-        for number, site in enumerate(attention_layers(model_sites(model), attention)):
-            module = model.get_submodule(site.module)
-            if isinstance(module, AblatableAttention):
-                heads = {head.head for head in interventions.heads_off if head[:2] == (attention, number)}
-                sees_future = attention == "decoder" and not interventions.mask
-                ablated.set_submodule(site.module, module.ablated(heads, interventions.scale, sees_future))
+    for attention, layer, path, module in _ablatable(model):
+        heads = {head.head for head in interventions.heads_off if head[:2] == (attention, layer)}
+        sees_future = attention == "decoder" and not interventions.mask
+        ablated.set_submodule(path, module.ablated(heads, interventions.scale, sees_future))
     return ablated
 
 
 def possible_interventions(model: TranslationModel) -> dict[str, bool]:
     """Which interventions a model offers, by the names of their fields."""
-    sites = model_sites(model)
-    modules = {a: [model.get_submodule(site.module) for site in attention_layers(sites, a)] for a in ATTENTIONS}
-    ablatable = {a: [m for m in modules[a] if isinstance(m, AblatableAttention)] for a in ATTENTIONS}
+    ablatable = list(_ablatable(model))
     return {
-        "heads_off": any(ablatable.values()),
-        "scale": any(module.has_scale for found in ablatable.values() for module in found),
-        "mask": bool(ablatable["decoder"]),
+        "heads_off": bool(ablatable),
+        "scale": any(module.has_scale for _, _, _, module in ablatable),
+        "mask": any(attention == "decoder" for attention, _, _, _ in ablatable),
         "positions": any(True for _ in position_modules(model)),
     }
 
@@ -83,6 +78,14 @@ def check_interventions(interventions: Interventions, model: TranslationModel) -
         )
     if interventions.positions != "normal" and not possible["positions"]:
         raise UserError("this model has no vectors of positions", hint="it knows the order of words in another way")
+
+
+def _ablatable(model: TranslationModel) -> Iterator[tuple[Attention, int, str, AblatableAttention]]:
+    """The attention that can be ablated, with its layer, path and module."""
+    for attention, layer, site in all_attentions(model_sites(model)):
+        module = model.get_submodule(site.module)
+        if isinstance(module, AblatableAttention):
+            yield attention, layer, site.module, module
 
 
 def position_modules(model: nn.Module) -> Iterator[tuple[str, PositionsModule]]:

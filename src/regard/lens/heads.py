@@ -16,7 +16,7 @@ from regard.data import NO_TARGET
 from regard.errors import UserError
 from regard.lens.ablate import possible_interventions
 from regard.lens.anatomy import all_attentions, all_heads
-from regard.lens.head_ablation import TokenScores, TracedBatch
+from regard.lens.head_ablation import TracedBatch
 from regard.lens.head_statistics import Statistics, StatisticsSum, sum_statistics
 from regard.lens.interventions import Attention, Head
 from regard.lens.pairs import EncodedPairs
@@ -73,10 +73,20 @@ class HeadsTable:
 
 @dataclass
 class _Totals:
-    """Sums over batches, for the whole model or for it without one head."""
+    """Sums over the real target tokens of all batches, for the whole model or for it without one head."""
 
-    scores: TokenScores = field(default_factory=TokenScores)
+    nll: float = 0.0
+    n_correct: float = 0.0
+    n_tokens: int = 0
     translations: dict[int, str] = field(default_factory=dict)  # by the index of the pair
+
+    @property
+    def loss(self) -> float:
+        return self.nll / self.n_tokens
+
+    @property
+    def accuracy(self) -> float:
+        return self.n_correct / self.n_tokens
 
     def bleu(self, references: Sequence[str]) -> float | None:
         if not self.translations:
@@ -97,7 +107,7 @@ def measure_heads(
     sums: dict[tuple[Attention, int], StatisticsSum] = {}
     totals: dict[Head | None, _Totals] = {head: _Totals() for head in (None, *heads)}
     to_ablate = totals if without or bleu else [None]  # None: the whole model
-    batches = pairs.batches(loaded.model.pad_id)
+    batches = pairs.batches(tokenizers.target, loaded.model.pad_id)
     for number, batch in enumerate(batches):
         traced = TracedBatch.of(loaded.model, batch)
         for key, statistics in _statistics(traced, tokenizers.source, tokenizers.target).items():
@@ -114,8 +124,10 @@ def _measure(
 ) -> None:
     """Adds one batch to `totals`, without a head, or with all if it is None."""
     if score:
-        hidden = traced.hidden if head is None else traced.without(head)
-        totals.scores = totals.scores.plus(traced.scores(hidden))
+        scores = traced.scores(without=head)
+        totals.nll += float(scores.nll)
+        totals.n_correct += float(scores.n_correct)
+        totals.n_tokens += traced.batch.n_targets[0]
     if translate:
         hypotheses = traced.translate(begin_id=tokenizer.bos_id, end_id=tokenizer.eos_id, without=head)
         for index, hypothesis in zip(traced.batch.indices.tolist(), hypotheses, strict=True):
@@ -134,11 +146,8 @@ def _statistics(
             for row in ids.tolist()
         ]
 
-    sources, inputs, outputs = (
-        texts(source, batch.inputs[0]),
-        texts(target, batch.inputs[1]),
-        texts(target, batch.targets[0]),
-    )
+    sources, inputs = texts(source, batch.inputs[0]), texts(target, batch.inputs[1])
+    outputs = texts(target, batch.targets[0])
     is_end, is_begin = batch.inputs[0] == source.eos_id, batch.inputs[1] == target.bos_id
     sides = {
         "encoder": (sources, sources, is_end),
@@ -163,20 +172,20 @@ def _table(
 
     def row(head: Head) -> HeadRow:
         mean, ablated = means[head.attention, head.layer], totals[head]
-        scored, ablated_bleu = ablated.scores.n_tokens > 0, ablated.bleu(pairs.references)
+        scored, ablated_bleu = ablated.n_tokens > 0, ablated.bleu(pairs.references)
         return HeadRow(
             head,
             Statistics(*(values[head.head] for values in mean)),
-            accuracy_drop=baseline.scores.accuracy - ablated.scores.accuracy if scored else None,
-            loss_rise=ablated.scores.loss - baseline.scores.loss if scored else None,
+            accuracy_drop=baseline.accuracy - ablated.accuracy if scored else None,
+            loss_rise=ablated.loss - baseline.loss if scored else None,
             bleu_drop=None if bleu is None or ablated_bleu is None else bleu - ablated_bleu,
         )
 
     return HeadsTable(
         len(pairs),
         pairs.n_left_out,
-        baseline.scores.accuracy,
-        baseline.scores.loss,
+        baseline.accuracy,
+        baseline.loss,
         bleu,
         tuple(row(head) for head in heads),
     )

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -24,14 +24,14 @@ from regard.lens.before_after import Change, ScoredTranslation
 from regard.lens.dependence import source_gradients
 from regard.lens.heads import HeadsTable, ProgressCallback, measure_heads
 from regard.lens.interventions import UNCHANGED, Head, Interventions
-from regard.lens.look import Look, ModelDescription, Target, output_steps
+from regard.lens.look import Look, Target, output_steps
 from regard.lens.look_json import count_numbers
 from regard.lens.pairs import EncodedPairs
 from regard.lens.search import search
 from regard.lens.words import TokenizedText
 from regard.models import TranslationModel, model_sites
 from regard.nn import Trace
-from regard.text import Tokenizer, normalise
+from regard.text import normalise
 
 _MAX_RECIPE_BYTES = 1_000_000
 
@@ -42,18 +42,9 @@ class Lens:
     def __init__(self, loaded: LoadedModel, name: str = "model", label_smoothing: float | None = None) -> None:
         self.loaded = loaded
         self._model = loaded.model.eval()
-        self._description = ModelDescription(
-            name=name,
-            task=loaded.task,
-            architecture=loaded.architecture,
-            config=loaded.config,
-            n_parameters=loaded.model.n_parameters,
-            n_src_symbols=loaded.tokenizers.source.size,
-            n_tgt_symbols=loaded.tokenizers.target.size,
-            alignment_head=alignment_head(loaded),
-            label_smoothing=label_smoothing,
-            interventions=possible_interventions(loaded.model),
-        )
+        self._source, self._target = loaded.tokenizers.source, loaded.tokenizers.target
+        self._begin_id, self._end_id = self._target.bos_id, self._target.eos_id
+        self._description = _describe(loaded, name, label_smoothing)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -152,11 +143,9 @@ class Lens:
         interventions: Interventions,
         beam_steps: list[BeamStep] | None = None,
     ) -> Hypothesis:
-        src = torch.tensor([[*ids, self._end_id]])
         return search(
             model,
-            src,
-            [len(ids)],
+            torch.tensor([[*ids, self._end_id]]),
             self._options(beam),
             begin_id=self._begin_id,
             end_id=self._end_id,
@@ -213,21 +202,25 @@ class Lens:
         """The maximum number of sub-words in a sentence, as in Translator."""
         return max_length(self.loaded.facts, self.loaded.config.max_length)
 
-    @property
-    def _source(self) -> Tokenizer:
-        return self.loaded.tokenizers.source
 
-    @property
-    def _target(self) -> Tokenizer:
-        return self.loaded.tokenizers.target
-
-    @property
-    def _begin_id(self) -> int:
-        return self._target.bos_id
-
-    @property
-    def _end_id(self) -> int:
-        return self._target.eos_id
+def _describe(loaded: LoadedModel, name: str, label_smoothing: float | None) -> dict[str, Any]:
+    """The model in the JSON of a look: name, configuration and size, and which interventions it offers."""
+    config, head = loaded.config.model_dump(), alignment_head(loaded)
+    if hasattr(loaded.config, "d_k"):
+        config["d_k"] = loaded.config.d_k
+    return config | {
+        "name": name,
+        "task": loaded.task,
+        "architecture": loaded.architecture,
+        "size": loaded.config.describe(),
+        "config": config,
+        "n_parameters": loaded.model.n_parameters,
+        "n_src_symbols": loaded.tokenizers.source.size,
+        "n_tgt_symbols": loaded.tokenizers.target.size,
+        "alignment_head": None if head is None else {"layer": head[0], "head": head[1]},
+        "label_smoothing": label_smoothing,  # None if unknown
+        "interventions": possible_interventions(loaded.model),
+    }
 
 
 def _log_probs(logits: Tensor, outputs: list[int]) -> list[float]:

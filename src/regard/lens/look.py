@@ -17,7 +17,6 @@ from regard.lens.beam_tree import BeamTree
 from regard.lens.before_after import Change
 from regard.lens.interventions import Attention, Head, Interventions
 from regard.lens.words import TokenizedText
-from regard.models import ModelConfig
 from regard.nn import Site, Trace
 from regard.text.tokenizer import Tokenizer
 
@@ -57,27 +56,11 @@ class OutputStep:
     entropy: float  # in nats, over the whole vocabulary
 
 
-@dataclass(frozen=True)
-class ModelDescription:
-    """The model's name, configuration and size, and which interventions it offers."""
-
-    name: str
-    task: str
-    architecture: str
-    config: ModelConfig
-    n_parameters: int
-    n_src_symbols: int
-    n_tgt_symbols: int
-    alignment_head: tuple[int, int] | None  # (layer, head) of the encoder–decoder attention
-    label_smoothing: float | None  # None if unknown
-    interventions: Mapping[str, bool]
-
-
 @dataclass(frozen=True, eq=False)
 class Look:
     """One sentence, its translation, and all intermediate values. `trace` is a batch of one."""
 
-    model: ModelDescription
+    model: Mapping[str, Any]  # name, configuration and size, and which interventions it offers, as in the JSON
     source: TokenizedText
     target: Target
     trace: Trace

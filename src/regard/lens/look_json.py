@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.lens.anatomy import all_attentions, blocks
 from regard.lens.interventions import Attention
-from regard.lens.look import Look, ModelDescription
+from regard.lens.look import Look
 from regard.nn import Site, Trace
 
 FORMAT = "regard-look/1"
@@ -41,7 +41,7 @@ def look_dict(look: Look, arrays: ArrayFormat) -> dict[str, Any]:
     }
     return {
         "format": FORMAT,
-        "model": _model(look.model),
+        "model": dict(look.model),
         "source": {"text": look.source.text} | look.source.to_dict(),
         "target": {
             "text": look.target.text,
@@ -84,25 +84,6 @@ def as_base64(array: Tensor) -> dict[str, Any]:
     """The exact float32 values, little endian."""
     raw = np.ascontiguousarray(array.detach().numpy(), dtype="<f4")
     return {"shape": list(raw.shape), "float32": b64encode(raw.data).decode("ascii")}
-
-
-def _model(model: ModelDescription) -> dict[str, Any]:
-    config, head = model.config.model_dump(), model.alignment_head
-    if hasattr(model.config, "d_k"):
-        config["d_k"] = model.config.d_k
-    return config | {
-        "name": model.name,
-        "task": model.task,
-        "architecture": model.architecture,
-        "size": model.config.describe(),
-        "config": config,
-        "n_parameters": model.n_parameters,
-        "n_src_symbols": model.n_src_symbols,
-        "n_tgt_symbols": model.n_tgt_symbols,
-        "alignment_head": None if head is None else {"layer": head[0], "head": head[1]},
-        "label_smoothing": model.label_smoothing,
-        "interventions": dict(model.interventions),
-    }
 
 
 def sites_dict(trace: Trace) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from regard.data import Batch, collate_pairs
 from regard.engines.torch_engine import batches_by_length
 from regard.errors import UserError
-from regard.text import TokenizerPair, normalise
+from regard.text import Tokenizer, TokenizerPair, normalise
 
 _MAX_TOKENS_PER_BATCH = 2048
 
@@ -21,8 +21,6 @@ class EncodedPairs:
 
     ids: tuple[tuple[list[int], list[int]], ...]
     references: tuple[str, ...]
-    begin_id: int
-    end_id: int
     n_left_out: int  # blank or too long
 
     @classmethod
@@ -44,23 +42,21 @@ class EncodedPairs:
         return cls(
             tuple((sources[i], targets[i]) for i in usable),
             tuple(texts[i][1] for i in usable),
-            tokenizers.target.bos_id,
-            tokenizers.target.eos_id,
             n_left_out=len(pairs) - len(usable),
         )
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def batches(self, pad_id: int) -> list[Batch]:
+    def batches(self, tokenizer: Tokenizer, pad_id: int) -> list[Batch]:
         """Batches of pairs of similar length; `indices` are positions in this object."""
         lengths = [max(len(source), len(target)) + 1 for source, target in self.ids]
         return [
             collate_pairs(
                 [self.ids[i] for i in indices],
                 pad_id=pad_id,
-                bos_id=self.begin_id,
-                eos_id=self.end_id,
+                bos_id=tokenizer.bos_id,
+                eos_id=tokenizer.eos_id,
                 indices=np.array(indices),
             )
             for indices in batches_by_length(lengths, _MAX_TOKENS_PER_BATCH)

@@ -5,9 +5,8 @@ B batch, S source, T target so far, V vocabulary
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,7 +20,6 @@ from regard.models import TranslationModel
 def search(
     model: TranslationModel,
     src: Tensor,
-    lengths: Sequence[int],
     options: DecodingOptions,
     *,
     begin_id: int,
@@ -29,8 +27,9 @@ def search(
     masked: bool = True,
     beam_steps: list[BeamStep] | None = None,
 ) -> list[Hypothesis]:
-    """The best translation of each source of a batch (B, S); `lengths` do not count the end token."""
+    """The best translation of each source of a batch (B, S)."""
     step, state = start_search(model, src, masked)
+    lengths = ((src != model.pad_id).sum(1) - 1).tolist()  # without the end token
     hypotheses = decode(
         step,
         state,
@@ -53,7 +52,14 @@ def start_search(model: TranslationModel, src: Tensor, masked: bool) -> tuple[St
     memory = model.encode(src)
     if masked:
         return model.step, model.start(memory)
-    return UncachedDecoder(model).step, Prefix(src, memory, src[:, :0])
+
+    def step(last: Tensor, prefix: Prefix) -> tuple[Tensor, Prefix]:
+        """(B,) → (B, V), from the whole prefix."""
+        tokens = torch.cat([prefix.tokens, last[:, None]], 1)
+        hidden = with_memory(model, prefix.memory).features(prefix.src, tokens)[:, -1]
+        return model.logits(hidden).log_softmax(-1), replace(prefix, tokens=tokens)
+
+    return step, Prefix(src, memory, src[:, :0])
 
 
 def with_memory(model: TranslationModel, memory: Any) -> TranslationModel:
@@ -73,16 +79,3 @@ class Prefix:
 
     def select(self, rows: Tensor) -> Prefix:
         return Prefix(self.src[rows], self.memory.select(rows), self.tokens[rows])
-
-
-@dataclass(frozen=True)
-class UncachedDecoder:
-    """Recomputes the whole prefix at each step."""
-
-    model: TranslationModel
-
-    def step(self, last: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
-        """(B,) → (B, V)."""
-        tokens = torch.cat([state.tokens, last[:, None]], 1)
-        hidden = with_memory(self.model, state.memory).features(state.src, tokens)[:, -1]
-        return self.model.logits(hidden).log_softmax(-1), Prefix(state.src, state.memory, tokens)

@@ -77,8 +77,8 @@ def _rows(
 
 def _weights(look: "Look", shown: "Head | Attention", level: "Level") -> "tuple[str, NDArray[np.float32]]":
     """The weights of a head, or for an attention the alignment head's; if there is none, the last layer's mean."""
-    if shown == "cross" and look.model.alignment_head is not None:
-        shown = Head("cross", *look.model.alignment_head)
+    if shown == "cross" and look.model["alignment_head"] is not None:
+        shown = Head("cross", **look.model["alignment_head"])
     if isinstance(shown, Head):
         return shown.title + look.off_mark(shown), look.weights(shown.attention, shown.layer, level)[shown.head]
     n_layers = len(look.layers(shown))
