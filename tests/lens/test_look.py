@@ -182,7 +182,7 @@ def test_loading_a_run_reads_its_name_and_label_smoothing(tmp_path: Any, lens: L
     (run / "recipe.toml").unlink()
     (run / "recipe.toml").write_text("[training]\nsmoothing = 0.1\n")
     model = Lens.load(run / "model").look("one", "two").model
-    assert (model.name, model.label_smoothing) == ("en-de", 0.1)
+    assert (model["name"], model["label_smoothing"]) == ("en-de", 0.1)
 
 
 def test_target_language_tag_comes_first(make_lens: LensMaker) -> None:
