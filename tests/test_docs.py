@@ -14,9 +14,10 @@ import typer
 from pydantic import BaseModel
 
 from regard.cli.app import app
-from regard.demo.digits import write_digits
 from regard.run import Recipe
 from regard.serve import Service, create_app, load_models
+
+from .digits import write_digits
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "commands.md"  # generated, so it cannot tell whether a guide is complete

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import torch
 
 from regard.artifact import save_model
-from regard.demo.digits import write_digits
 from regard.errors import ArtifactError
 from regard.models import ModelSpec, Transformer, TransformerConfig, named_weights
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
@@ -66,7 +66,14 @@ class Harness:
 
     @cached_property
     def text(self) -> tuple[Path, Path]:
-        return write_digits(self.folder / "text", 400, seed=1)
+        """400 lines of digits, and the same digits reversed."""
+        rng = Random(1)
+        lines = [" ".join(rng.choices("0123456789", k=rng.randint(4, 12))) for _ in range(400)]
+        source, target = self.folder / "digits.src", self.folder / "digits.tgt"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        target.write_text("".join(f"{line[::-1]}\n" for line in lines), encoding="utf-8")
+        return source, target
 
     @cached_property
     def reference(self) -> Path:

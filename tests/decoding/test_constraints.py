@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from regard.decoding.constraints import apply_constraints, no_repeat_ngram
+from regard.decoding import DecodingOptions
+from regard.decoding.constraints import apply_constraints
 
 from .toys import END, Toy, make_sources
 
@@ -48,6 +49,6 @@ def test_a_prefix_may_contain_banned_tokens(beam: int) -> None:
 def test_constraints_do_not_change_the_given_log_probs() -> None:
     log_probs = torch.zeros(1, 4)
     history = torch.tensor([[1, 2, 1]])
-    allowed = apply_constraints(log_probs, history, [no_repeat_ngram(2)], None, END)
+    allowed = apply_constraints(log_probs, history, DecodingOptions(no_repeat_ngram=2), None, END)
     assert allowed.tolist() == [[0.0, 0.0, float("-inf"), 0.0]]
     assert log_probs.tolist() == [[0.0] * 4]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.demo.digits import write_digits
 from regard.run import Callbacks, Recipe, merge, train
+
+from ..digits import write_digits
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 WMT = [path for path in RECIPES if path.stem.startswith("wmt14")]

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from regard.cli import main
-from regard.demo.digits import write_digits
+
+from ..digits import write_digits
 
 TINY = {
     "model.preset": "tiny", "model.d_model": 32, "model.n_heads": 2, "model.d_ff": 64,

@@ -67,7 +67,7 @@ def command(tmp_path: Path) -> Command:
 
 @pytest.fixture
 def digits(tmp_path: Path) -> Sequence[str]:
-    from regard.demo.digits import write_digits
+    from ..digits import write_digits
 
     source, target = write_digits(tmp_path / "text", 300, seed=1)
     return "--source", str(source), "--target", str(target)

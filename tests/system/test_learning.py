@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regard.demo.digits import write_digits
+from ..digits import write_digits
 
 Inline = Callable[..., Any]
 Arguments = Callable[..., list[str]]

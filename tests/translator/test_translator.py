@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.artifact import describe
 from regard.decoding.options import DecodingOptions, Hypothesis, Sampling
-from regard.engines.engine import EngineName, PendingHypotheses, load_engine
+from regard.engines.engine import EngineName, load_engine
 from regard.errors import ArtifactError, DataError, UserError
 from regard.serve import load_models
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
@@ -57,7 +57,7 @@ def test_html_is_translated_by_a_model_without_attention(model_path: Path) -> No
 
         def submit(self, sources, *_, with_attention):  # type: ignore[no-untyped-def]
             assert with_attention
-            return PendingHypotheses(lambda: [[Hypothesis(tuple(ids), (0.0,) * len(ids), 0.0)] for ids in sources])
+            return lambda: [[Hypothesis(tuple(ids), (0.0,) * len(ids), 0.0)] for ids in sources]
 
     html = '<p><b>the animal did not <a href="x">cross the</a> street <img> because</b></p><i>it was</i>'
     document = HtmlDocument(html)
@@ -136,7 +136,7 @@ def record_engine(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> li
     def recorded(*args, **settings):  # type: ignore[no-untyped-def]
         events.append("submit")
         pending = submit(*args, **settings)
-        return PendingHypotheses(lambda: events.append("wait") or pending.result())  # type: ignore[func-returns-value]
+        return lambda: events.append("wait") or pending()  # type: ignore[func-returns-value]
 
     monkeypatch.setattr(translator.engine, "submit", recorded)
     return events
@@ -247,7 +247,7 @@ def test_model_that_hides_the_limit_of_its_learned_positions_refuses_a_long_line
     tmp_path: Path, engine: EngineName
 ) -> None:
     described = describe(write_model(tmp_path / "model", max_length=256, positions="learned", max_positions=16))
-    with Translator.of(
+    with Translator.load(
         replace(described, max_length=None), engine=engine, precision="float32", threads=1
     ) as translator:
         with pytest.raises(DataError, match=r"longer than the .*16 positions"):

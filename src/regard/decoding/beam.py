@@ -6,7 +6,6 @@ V vocabulary, T tokens so far. Beams folded into the batch are named flat_*.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +13,8 @@ import torch
 from torch import Tensor
 
 from regard.decoding.candidates import best_candidates
-from regard.decoding.constraints import Constraint, apply_constraints
-from regard.decoding.options import DecodingOptions, Hypothesis, gnmt, make_hypothesis
+from regard.decoding.constraints import apply_constraints
+from regard.decoding.options import DecodingOptions, NBestLists, gnmt, make_hypothesis
 from regard.decoding.search_batch import SearchBatch, StepFunction
 
 _NEG_INF = float("-inf")
@@ -26,9 +25,8 @@ def beam_search(
     state: Any,
     batch: SearchBatch,
     options: DecodingOptions,
-    constraints: Sequence[Constraint] = (),
     beam_steps: list[BeamStep] | None = None,
-) -> list[list[Hypothesis]]:
+) -> NBestLists:
     """For each sentence its `n_best` hypotheses, best first, all different.
 
     Each step considers the 2K best continuations. Those of the first K that end are finished; the best K that do not
@@ -42,19 +40,20 @@ def beam_search(
     Only the first rule can cause a search error. Sentences that stop leave the batch. The first step runs with one row
     per sentence, because its K rows would be equal. `beam_steps` collects the steps, for inspection.
     """
-    beam, finished = _Beam.create(batch, options.n_best), _FinishedHypotheses(len(batch), options.length_penalty)
+    beam = _Beam.create(batch, options.n_best)
+    finished: NBestLists = [[] for _ in range(len(batch))]
     flat_last = batch.begin_tokens()  # (B,), then (B·K,)
     while len(beam.batch):
         flat_log_probs, state = step(flat_last, state)  # (B·W, V)
         flat_forced = beam.forced()
-        if constraints or flat_forced is not None:
+        if options.is_constrained or flat_forced is not None:
             flat_history = beam.tokens.flatten(0, 1)  # (B·W, T)
-            flat_log_probs = apply_constraints(flat_log_probs, flat_history, constraints, flat_forced, batch.end_id)
+            flat_log_probs = apply_constraints(flat_log_probs, flat_history, options, flat_forced, batch.end_id)
         candidates = beam.candidates(flat_log_probs, options.beam)
         beam, flat_rows = beam.advance(candidates, options, finished, beam_steps)
         if len(beam.batch):
             state, flat_last = state.select(flat_rows), beam.tokens[:, :, -1].flatten()
-    return finished.best(options.n_best)
+    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: options.n_best] for hypotheses in finished]
 
 
 @dataclass(frozen=True)
@@ -116,19 +115,18 @@ class _Beam:
         return Candidates(totals, token_log_probs, indices // vocab_size, indices % vocab_size)
 
     def advance(
-        self,
-        new: Candidates,
-        options: DecodingOptions,
-        collected: _FinishedHypotheses,
-        beam_steps: list[BeamStep] | None,
+        self, new: Candidates, options: DecodingOptions, collected: NBestLists, beam_steps: list[BeamStep] | None
     ) -> tuple[_Beam, Tensor]:
-        """The beam one token later, without sentences that stopped, and the flat rows (of B·W) that it continues."""
+        """The beam one token later, without sentences that stopped, and the flat rows (of B·W) that it continues.
+
+        Hypotheses that finish are added to `collected`, by sentence.
+        """
         width, beam_size, length = self.totals.shape[1], options.beam, self.tokens.shape[2] + 1
         ends = new.tokens == self.batch.end_id  # (B, 2K)
         at_limit = self.batch.limits == length  # (B,)
         is_finished = (ends | at_limit[:, None])[:, :beam_size] & (new.totals[:, :beam_size] > _NEG_INF)  # (B, K)
         if bool(is_finished.any()):
-            collected.add(self, new, is_finished)
+            self._collect(collected, new, is_finished, options.length_penalty)
         scores = new.totals[:, :beam_size] / gnmt(length, options.length_penalty)
         scores = scores.masked_fill(~is_finished, _NEG_INF)
         best_finished = torch.cat([self.best_finished, scores], 1).topk(self.best_finished.shape[1]).values
@@ -159,25 +157,12 @@ class _Beam:
         longest = ((5.0 + self.batch.limits) / 6.0) ** alpha  # gnmt() of each limit
         return torch.maximum(totals / longest, totals / gnmt(length + 1, alpha))
 
-
-class _FinishedHypotheses:
-    """Finished hypotheses by sentence, in plain lists: each hypothesis is added only once."""
-
-    def __init__(self, n_sentences: int, length_penalty: float) -> None:
-        self._length_penalty = length_penalty
-        self._hypotheses: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
-
-    def add(self, beam: _Beam, new: Candidates, is_finished: Tensor) -> None:
-        """Add the candidates that finished (B, K)."""
+    def _collect(self, collected: NBestLists, new: Candidates, is_finished: Tensor, alpha: float) -> None:
+        """Add the candidates that finished (B, K), as plain lists."""
         row, candidate = is_finished.nonzero(as_tuple=True)
         origin = new.origins[row, candidate]
-        tokens = torch.cat([beam.tokens[row, origin], new.tokens[row, candidate][:, None]], 1)
-        log_probs = torch.cat([beam.log_probs[row, origin], new.log_probs[row, candidate][:, None]], 1)
-        sentences = beam.batch.sentences[row]
+        tokens = torch.cat([self.tokens[row, origin], new.tokens[row, candidate][:, None]], 1)
+        log_probs = torch.cat([self.log_probs[row, origin], new.log_probs[row, candidate][:, None]], 1)
+        sentences = self.batch.sentences[row]
         for sentence, ids, ids_log_probs in zip(sentences.tolist(), tokens.tolist(), log_probs.tolist(), strict=True):
-            hypothesis = make_hypothesis(ids, ids_log_probs, beam.batch.end_id, self._length_penalty)
-            self._hypotheses[sentence].append(hypothesis)
-
-    def best(self, n: int) -> list[list[Hypothesis]]:
-        """The n best of each sentence, best first."""
-        return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:n] for hypotheses in self._hypotheses]
+            collected[sentence].append(make_hypothesis(ids, ids_log_probs, self.batch.end_id, alpha))

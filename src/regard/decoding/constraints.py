@@ -6,83 +6,44 @@ Shapes: R rows (sentences, or their beams), T tokens so far, V vocabulary
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import torch
 from torch import Tensor
 
 from regard.decoding.options import DecodingOptions
 from regard.decoding.search_batch import FREE
 
-# (R, V) log-probabilities, changed in place; (R, T) tokens so far, with the prefix but without the begin token
-Constraint = Callable[[Tensor, Tensor], None]
-
 _NEG_INF = float("-inf")
 
 
-def min_length(n_tokens: int, end_id: int) -> Constraint:
-    """No end token before `n_tokens` tokens."""
-
-    def forbid(log_probs: Tensor, history: Tensor) -> None:
-        if history.shape[1] < n_tokens:
-            log_probs[:, end_id] = _NEG_INF
-
-    return forbid
-
-
-def no_repeat_ngram(n: int) -> Constraint:
-    """No n-gram twice."""
-
-    def forbid(log_probs: Tensor, history: Tensor) -> None:
-        if history.shape[1] < n:
-            return
-        ngrams = history.unfold(1, n, 1)  # (R, T - n + 1, n)
-        last = history[:, history.shape[1] - n + 1 :]  # (R, n - 1): the next token completes this n-gram
-        matches = (ngrams[:, :, :-1] == last[:, None]).all(-1)  # (R, T - n + 1)
-        rows, positions = matches.nonzero(as_tuple=True)
-        log_probs[rows, ngrams[rows, positions, -1]] = _NEG_INF
-
-    return forbid
-
-
-def banned(ids: Sequence[int]) -> Constraint:
-    """None of these tokens."""
-    columns = torch.tensor(list(ids), dtype=torch.long)
-
-    def forbid(log_probs: Tensor, history: Tensor) -> None:
-        log_probs[:, columns.to(log_probs.device)] = _NEG_INF
-
-    return forbid
-
-
-def make_constraints(options: DecodingOptions, end_id: int) -> list[Constraint]:
-    """The constraints of these options; usually none."""
-    constraints: list[Constraint] = []
-    if options.min_length:
-        constraints.append(min_length(options.min_length, end_id))
-    if options.no_repeat_ngram:
-        constraints.append(no_repeat_ngram(options.no_repeat_ngram))
-    if options.banned:
-        constraints.append(banned(options.banned))
-    return constraints
-
-
 def apply_constraints(
-    log_probs: Tensor, history: Tensor, constraints: Sequence[Constraint], forced: Tensor | None, end_id: int
+    log_probs: Tensor, history: Tensor, options: DecodingOptions, forced: Tensor | None, end_id: int
 ) -> Tensor:
-    """(R, V) → (R, V) with −∞ for forbidden tokens.
+    """(R, V) → (R, V) with −∞ for forbidden tokens, after the tokens (R, T) so far, without the begin token.
 
     If all tokens are forbidden, the end token is allowed. A forced token (R,) is allowed despite all constraints.
     """
-    unconstrained = log_probs
-    if constraints:
-        log_probs = log_probs.clone()
-        for forbid in constraints:
-            forbid(log_probs, history)
-        stuck = log_probs.amax(-1) == _NEG_INF  # (R,)
-        log_probs[stuck, end_id] = unconstrained[stuck, end_id]
+    allowed = log_probs
+    if options.is_constrained:
+        allowed = log_probs.clone()
+        if history.shape[1] < options.min_length:
+            allowed[:, end_id] = _NEG_INF
+        if 0 < options.no_repeat_ngram <= history.shape[1]:
+            _forbid_repeated_ngrams(allowed, history, options.no_repeat_ngram)
+        if options.banned:
+            allowed[:, list(options.banned)] = _NEG_INF
+        stuck = allowed.amax(-1) == _NEG_INF  # (R,)
+        allowed[stuck, end_id] = log_probs[stuck, end_id]
     if forced is not None:
         tokens = forced.clamp(min=0)[:, None]  # (R, 1)
-        only_forced = torch.full_like(unconstrained, _NEG_INF).scatter_(1, tokens, unconstrained.gather(1, tokens))
-        log_probs = torch.where((forced != FREE)[:, None], only_forced, log_probs)
-    return log_probs
+        only_forced = torch.full_like(log_probs, _NEG_INF).scatter_(1, tokens, log_probs.gather(1, tokens))
+        allowed = torch.where((forced != FREE)[:, None], only_forced, allowed)
+    return allowed
+
+
+def _forbid_repeated_ngrams(log_probs: Tensor, history: Tensor, n: int) -> None:
+    """In place: no n-gram occurs twice."""
+    ngrams = history.unfold(1, n, 1)  # (R, T - n + 1, n)
+    last = history[:, history.shape[1] - n + 1 :]  # (R, n - 1): the next token completes this n-gram
+    matches = (ngrams[:, :, :-1] == last[:, None]).all(-1)  # (R, T - n + 1)
+    rows, positions = matches.nonzero(as_tuple=True)
+    log_probs[rows, ngrams[rows, positions, -1]] = _NEG_INF

@@ -13,46 +13,35 @@ import torch
 from torch import Tensor
 
 from regard.decoding.candidates import best_candidates
-from regard.decoding.constraints import Constraint, apply_constraints
-from regard.decoding.options import Hypothesis, Sampling, make_hypothesis
+from regard.decoding.constraints import apply_constraints
+from regard.decoding.options import DecodingOptions, Hypothesis, NBestLists, Sampling, make_hypothesis
 from regard.decoding.search_batch import SearchBatch, StepFunction
 
 # (B, V) log-probabilities, (B,) indices of the sentences, number of tokens so far → (B,) next tokens
 Chooser = Callable[[Tensor, Tensor, int], Tensor]
 
 
-def greedy(
-    step: StepFunction,
-    state: Any,
-    batch: SearchBatch,
-    length_penalty: float,
-    constraints: Sequence[Constraint] = (),
-) -> list[Hypothesis]:
+def greedy(step: StepFunction, state: Any, batch: SearchBatch, options: DecodingOptions) -> list[Hypothesis]:
     """The most likely token at each step, until the end token or the length limit."""
-    return _search(step, state, batch, length_penalty, constraints, _most_likely)
+    return _search(step, state, batch, options, _most_likely)
 
 
 def sample(
-    step: StepFunction,
-    state: Any,
-    batch: SearchBatch,
-    length_penalty: float,
-    constraints: Sequence[Constraint],
-    sampling: Sampling,
-    sources: Sequence[Sequence[int]],
-    n_samples: int,
-) -> list[list[Hypothesis]]:
-    """`n_samples` random translations per sentence, best first; some may be equal.
+    step: StepFunction, state: Any, batch: SearchBatch, options: DecodingOptions, sources: Sequence[Sequence[int]]
+) -> NBestLists:
+    """`n_best` random translations per sentence, best first; some may be equal.
 
     A sample depends on the seed, the source and the number of the sample, not on the other sentences of the batch:
     each has its own row of uniform random numbers, one per step, drawn before the search.
     """
+    assert options.sampling is not None
+    n_samples = options.n_best
     rows = batch.sentences.repeat_interleave(n_samples)  # (B·N,)
     numbered = torch.arange(len(rows)).to(rows)  # each sample is searched as a sentence of its own
     samples = SearchBatch(batch.begin_id, batch.end_id, numbered, batch.limits[rows], batch.prefixes[rows])
     keys = [(number, *source) for source in sources for number in range(n_samples)]
-    choose = _random_chooser(sampling, keys, samples)
-    hypotheses = _search(step, state.select(rows), samples, length_penalty, constraints, choose)
+    choose = _random_chooser(options.sampling, keys, samples)
+    hypotheses = _search(step, state.select(rows), samples, options, choose)
     groups = [hypotheses[i * n_samples : (i + 1) * n_samples] for i in range(len(batch))]
     return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in groups]
 
@@ -84,12 +73,7 @@ def draw_tokens(log_probs: Tensor, uniform: Tensor, sampling: Sampling) -> Tenso
 
 
 def _search(
-    step: StepFunction,
-    state: Any,
-    batch: SearchBatch,
-    length_penalty: float,
-    constraints: Sequence[Constraint],
-    choose: Chooser,
+    step: StepFunction, state: Any, batch: SearchBatch, options: DecodingOptions, choose: Chooser
 ) -> list[Hypothesis]:
     """One hypothesis per sentence. Sentences leave the batch when they end."""
     hypotheses: list[Hypothesis | None] = [None] * len(batch)
@@ -99,8 +83,8 @@ def _search(
         n_tokens = tokens.shape[1]
         step_log_probs, state = step(last, state)  # (B, V)
         allowed, forced = step_log_probs, batch.forced(n_tokens)
-        if constraints or forced is not None:
-            allowed = apply_constraints(step_log_probs, tokens, constraints, forced, batch.end_id)
+        if options.is_constrained or forced is not None:
+            allowed = apply_constraints(step_log_probs, tokens, options, forced, batch.end_id)
         last = choose(allowed, batch.sentences, n_tokens)
         tokens = torch.cat([tokens, last[:, None]], 1)
         log_probs = torch.cat([log_probs, step_log_probs.gather(1, last[:, None])], 1)
@@ -109,7 +93,7 @@ def _search(
             continue
         rows = zip(batch.sentences[ended].tolist(), tokens[ended].tolist(), log_probs[ended].tolist(), strict=True)
         for sentence, row_tokens, row_log_probs in rows:
-            hypotheses[sentence] = make_hypothesis(row_tokens, row_log_probs, batch.end_id, length_penalty)
+            hypotheses[sentence] = make_hypothesis(row_tokens, row_log_probs, batch.end_id, options.length_penalty)
         keep = (~ended).nonzero()[:, 0]
         batch, last, tokens, log_probs = batch.select(keep), last[keep], tokens[keep], log_probs[keep]
         state = state.select(keep)

@@ -31,6 +31,11 @@ class DecodingOptions:
     banned: tuple[int, ...] = ()  # tokens that never occur
     sampling: Sampling | None = None
 
+    @property
+    def is_constrained(self) -> bool:
+        """Whether some tokens are forbidden."""
+        return bool(self.min_length or self.no_repeat_ngram or self.banned)
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -40,6 +45,9 @@ class Hypothesis:
     log_probs: tuple[float, ...]  # of each id, and of the end token if the search reached it
     score: float  # Σ log_probs / ((5 + length) / 6)^α, by which hypotheses are ranked
     attention: tuple[tuple[float, ...], ...] | None = None  # (len(ids), source length): weights of the alignment head
+
+
+NBestLists = list[list[Hypothesis]]  # for each source its hypotheses, best first
 
 
 def gnmt(length: int, alpha: float) -> float:

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from regard.decoding.beam import BeamStep, beam_search
-from regard.decoding.constraints import make_constraints
 from regard.decoding.greedy import greedy, sample
-from regard.decoding.options import DecodingOptions, Hypothesis, check_options
+from regard.decoding.options import DecodingOptions, Hypothesis, NBestLists, check_options
 from regard.decoding.search_batch import SearchBatch, StepFunction
 
 
@@ -26,7 +25,7 @@ def decode(
     max_length: int | None = None,
     device: torch.device | str = "cpu",
     beam_steps: list[BeamStep] | None = None,
-) -> list[list[Hypothesis]]:
+) -> NBestLists:
     """For each source its `n_best` hypotheses, best first. `state` is the state before the first token.
 
     Only the lengths of the sources (ids without the end token) are used, for the length limits. Sampling also uses
@@ -38,12 +37,11 @@ def decode(
     if max_length is not None:
         limits = [min(limit, max_length) for limit in limits]
     batch = SearchBatch.create(limits, begin_id, end_id, prefixes, device)
-    alpha, constraints = options.length_penalty, make_constraints(options, end_id)
     if options.sampling is not None:
-        return sample(step, state, batch, alpha, constraints, options.sampling, sources, options.n_best)
+        return sample(step, state, batch, options, sources)
     if options.beam == 1 and beam_steps is None:
-        return [[hypothesis] for hypothesis in greedy(step, state, batch, alpha, constraints)]
-    return beam_search(step, state, batch, options, constraints, beam_steps)
+        return [[hypothesis] for hypothesis in greedy(step, state, batch, options)]
+    return beam_search(step, state, batch, options, beam_steps)
 
 
 def score(
@@ -59,4 +57,4 @@ def score(
     """The given targets (ids without the end token) as hypotheses, by forced decoding."""
     forced = [[*target, end_id] for target in targets]
     batch = SearchBatch.create([0] * len(forced), begin_id, end_id, forced, device)
-    return greedy(step, state, batch, length_penalty)
+    return greedy(step, state, batch, DecodingOptions(length_penalty=length_penalty))

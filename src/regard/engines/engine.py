@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-from regard.decoding import DecodingOptions, Hypothesis
+from regard.decoding.options import DecodingOptions, Hypothesis, NBestLists
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,23 +16,13 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "ctranslate2", "torch"]
 Precision = Literal["int8", "float32"]
 Ids = Sequence[int]
-NBestLists = list[list[Hypothesis]]  # for each source its hypotheses, best first
+PendingHypotheses = Callable[[], NBestLists]  # waits for the hypotheses that an engine is computing
 
 
-class PendingHypotheses:
-    """The hypotheses that an engine is computing. Like a future: `result()` waits for them."""
-
-    def __init__(self, wait: Callable[[], NBestLists]) -> None:
-        self._wait = wait
-
-    def result(self) -> NBestLists:
-        return self._wait()
-
-
-class Engine(Protocol):
+class Engine(ABC):
     """Translates ids to ids. Thread-safe. Batches sentences in any order, and returns results in the given order."""
 
-    name: str
+    name: ClassVar[str]
 
     def translate(
         self,
@@ -44,10 +35,11 @@ class Engine(Protocol):
 
         `prefixes` are ids that the translations must begin with; they are part of the result.
         `with_attention` fills in `Hypothesis.attention` with the weights of the model's alignment head over the
-        source. It stays None if the model names no such head.
+        source without its end token. It stays None if the model names no such head.
         """
-        ...
+        return self.submit(sources, options, prefixes, with_attention)()
 
+    @abstractmethod
     def submit(
         self,
         sources: Sequence[Ids],
@@ -56,15 +48,14 @@ class Engine(Protocol):
         with_attention: bool = False,
     ) -> PendingHypotheses:
         """Like `translate`, but returns at once: an engine with its own threads computes in the background."""
-        ...
 
+    @abstractmethod
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
         """The given targets as hypotheses, by forced decoding with the default length penalty."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Release threads and memory."""
-        ...
 
 
 def load_engine(described: Description, engine: EngineName, precision: Precision, threads: int | None) -> Engine:

@@ -24,8 +24,9 @@ from regard.decoding import (
     ensemble,
     score,
 )
+from regard.decoding.options import NBestLists
 from regard.engines.alignment_head import alignment_head, alignment_sites
-from regard.engines.engine import Ids, NBestLists, PendingHypotheses
+from regard.engines.engine import Engine, Ids, PendingHypotheses
 from regard.errors import DataError, RecipeError
 from regard.nn import Trace
 
@@ -36,11 +37,11 @@ Result = TypeVar("Result")
 MAX_TOKENS_PER_BATCH = 4096
 
 
-class TorchEngine:
+class TorchEngine(Engine):
     """A model, or an ensemble of models with the same vocabulary, run by torch.
 
-    Thread-safe: translating changes no attribute. `n_threads` sets the number of threads per torch operation, for the
-    whole process; None does not change it.
+    Translating changes no attribute. An ensemble uses the alignment head of its first model. `n_threads` sets the
+    number of threads per torch operation, for the whole process; None does not change it.
     """
 
     name = "torch"
@@ -64,18 +65,14 @@ class TorchEngine:
         if n_threads is not None:
             torch.set_num_threads(n_threads)
 
-    def translate(
+    def submit(
         self,
         sources: Sequence[Ids],
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
-    ) -> NBestLists:
-        """For each source (ids without the end token), its `n_best` hypotheses, best first.
-
-        `with_attention` fills in the weights of the model's alignment head over the source without its end token; they
-        stay None if the model names no such head. An ensemble uses the head of its first model.
-        """
+    ) -> PendingHypotheses:
+        """torch computes in the thread that waits for the result."""
         check_options(options)
         self._require_fitting_length(prefixes or (), "a prefix")
         rows_per_sentence = options.beam if options.sampling is None else options.n_best
@@ -96,20 +93,9 @@ class TorchEngine:
             )
             return self._add_attention(batch, hypotheses) if with_attention else hypotheses
 
-        return self._run_batches(sources, run, rows_per_sentence)
-
-    def submit(
-        self,
-        sources: Sequence[Ids],
-        options: DecodingOptions,
-        prefixes: Sequence[Ids] | None = None,
-        with_attention: bool = False,
-    ) -> PendingHypotheses:
-        """torch computes in the calling thread, so the work is done by `result()`."""
-        return PendingHypotheses(partial(self.translate, sources, options, prefixes, with_attention))
+        return partial(self._run_batches, sources, run, rows_per_sentence)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
-        """The given targets as hypotheses, by forced decoding with the default length penalty."""
         alpha = DecodingOptions().length_penalty
         self._require_fitting_length(targets, "a translation")
 
@@ -122,7 +108,6 @@ class TorchEngine:
         return self._run_batches(sources, run)
 
     def close(self) -> None:
-        """Release the models."""
         self._loaded, self._models = [], []
 
     def _run_batches(

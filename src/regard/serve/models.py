@@ -109,10 +109,10 @@ def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
 
 def _with_translators(model: ServedModel, description: Description, n_engines: int | None) -> ServedModel:
     """The same model with translators and its languages."""
-    translators = [Translator.of(description, threads=1)]
+    translators = [Translator.load(description, threads=1)]
     engine = translators[0].engine.name
     if engine == "ctranslate2":
-        translators += [Translator.of(description, threads=1) for _ in range((n_engines or n_cores()) - 1)]
+        translators += [Translator.load(description, threads=1) for _ in range((n_engines or n_cores()) - 1)]
     tags = description.tokenizers.source.tags
     for translator in translators:  # warm up: the first call allocates memory and is slow
         translator.translate(["."], target=tags[0] if tags else None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regard.tasks.task import Predictor, Task
 
 # predictors that may need no torch, while every Task does
-_LIGHT: Mapping[str, Callable[[Description], Predictor]] = {Translator.task: Translator.of}
+_LIGHT: Mapping[str, Callable[[Description], Predictor]] = {Translator.task: Translator.load}
 
 
 def load(path: str | Path) -> Predictor:

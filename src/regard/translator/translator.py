@@ -73,7 +73,7 @@ class Translator:
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        path: str | Path | Description,
         *,
         engine: EngineName = "auto",
         precision: Precision = "int8",
@@ -81,20 +81,9 @@ class Translator:
     ) -> Self:
         """Load the model from a run or a model directory. `auto` uses CTranslate2 if the model supports it, else torch.
 
-        `precision` applies to CTranslate2; torch always computes in float32.
+        `precision` applies to CTranslate2; torch always computes in float32. A `Description` has been verified already.
         """
-        return cls.of(describe(path), engine=engine, precision=precision, threads=threads)
-
-    @classmethod
-    def of(
-        cls,
-        described: Description,
-        *,
-        engine: EngineName = "auto",
-        precision: Precision = "int8",
-        threads: int | None = None,
-    ) -> Self:
-        """Load a model directory that has just been verified."""
+        described = path if isinstance(path, Description) else describe(path)
         if described.task != cls.task:
             raise UserError(
                 f"{described.directory} is no translator: its task is {described.task}",
@@ -212,7 +201,7 @@ class Translator:
 
     def _collect(self, batch: _SubmittedBatch) -> list[Translation]:
         """Wait for the engine, and join the parts of each line."""
-        hypotheses = batch.hypotheses.result()
+        hypotheses = batch.hypotheses()
         return [self._join_parts(line, batch.sources, hypotheses, batch.details) for line in batch.lines]
 
     def _encode(

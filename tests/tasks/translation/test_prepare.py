@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from regard.data import TokenStore
-from regard.demo.digits import reversed_digits
 from regard.errors import DataError, RunError
 from regard.run import Recipe
 from regard.tasks.translation.prepare import (
@@ -22,6 +21,8 @@ from regard.tasks.translation.prepare import (
 )
 from regard.tasks.translation.sections import DataConfig
 from regard.text import TokenizerPair
+
+from ...digits import reversed_digits
 
 Stage = tuple[str, int, int | None]
 

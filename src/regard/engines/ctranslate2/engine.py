@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
@@ -13,7 +13,7 @@ from typing import Any
 import ctranslate2
 
 from regard.artifact.directory import COPY_AGAIN
-from regard.decoding.options import DecodingOptions, Hypothesis, check_options, gnmt
+from regard.decoding.options import DecodingOptions, Hypothesis, NBestLists, check_options, gnmt
 from regard.engines.ctranslate2.model_file import check_converted
 from regard.engines.ctranslate2.search import (
     END,
@@ -27,7 +27,7 @@ from regard.engines.ctranslate2.search import (
     rank,
     search_settings,
 )
-from regard.engines.engine import Ids, NBestLists, PendingHypotheses, Precision, n_cores
+from regard.engines.engine import Engine, Ids, PendingHypotheses, Precision, n_cores
 from regard.errors import ArtifactError, DataError
 
 _seed_lock = Lock()  # CTranslate2 has one seed for the whole process
@@ -44,11 +44,14 @@ class _RunningBatch:
     futures: list[Any]
 
 
-class CTranslate2Engine:
+class CTranslate2Engine(Engine):
     """A converted model, run by `n_threads` workers with one thread each; by default, one worker per core.
 
     Two workers with one thread each translate twice as fast as one worker with two threads, which is slower even for
     a single sentence.
+
+    `Hypothesis.log_probs` need a second pass: they are empty without `with_attention`, prefixes or constraints. The
+    translation of an empty source is empty.
     """
 
     name = "ctranslate2"
@@ -71,21 +74,6 @@ class CTranslate2Engine:
         self._token_names = [str(i) for i in range(max(n_src, n_tgt))]
         self._translator: Any = self._load(self._n_workers)
 
-    def translate(
-        self,
-        sources: Sequence[Ids],
-        options: DecodingOptions,
-        prefixes: Sequence[Ids] | None = None,
-        with_attention: bool = False,
-    ) -> NBestLists:
-        """For each source (ids without the end token), its `n_best` hypotheses, best first.
-
-        `with_attention` fills in the weights of the model's alignment head over the source without its end token; they
-        stay None if the model has no such head. It also fills in `log_probs`, which need a second pass and are empty
-        otherwise. The translation of an empty source is empty.
-        """
-        return self.submit(sources, options, prefixes, with_attention).result()
-
     def submit(
         self,
         sources: Sequence[Ids],
@@ -93,7 +81,7 @@ class CTranslate2Engine:
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
     ) -> PendingHypotheses:
-        """Queue the batches for the workers. Only sampling does all its work in `result()`."""
+        """Queue the batches for the workers. Only sampling does all its work when it is waited for."""
         check_options(options)
         items = self._items(sources, options, prefixes)
         not_empty = [item for item in items if item.source]
@@ -111,10 +99,9 @@ class CTranslate2Engine:
             alpha = options.length_penalty
             return [[Hypothesis(raw.ids, (), raw.score(alpha)) for raw in hypotheses] for hypotheses in ordered]
 
-        return PendingHypotheses(result)
+        return result
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Hypothesis]:
-        """The given targets as hypotheses, by forced decoding with the default length penalty."""
         self._require_valid(sources, self._n_symbols[0])
         self._require_valid(targets, self._n_symbols[1])
         alpha = DecodingOptions().length_penalty
@@ -124,7 +111,6 @@ class CTranslate2Engine:
         ]
 
     def close(self) -> None:
-        """Release threads and memory."""
         self._translator = None
 
     def _load(self, n_workers: int) -> Any:
@@ -244,31 +230,29 @@ class CTranslate2Engine:
         """For each target (target length, source length): weights of the alignment head at the step of each token."""
         attention: list[tuple[tuple[float, ...], ...]] = [()] * len(targets)
         items = [item for item in _forced_items(sources, targets) if item.source and item.prefix]
-        batches = make_batches(items, self._n_workers)
-        submitted = [
-            self._translator.translate_batch(
-                self._tokens((item.source for item in batch), add_end=True),
-                self._tokens(item.prefix for item in batch),
-                beam_size=1,
-                max_decoding_length=max(len(item.prefix) for item in batch),
-                max_input_length=0,
-                return_attention=True,
-                asynchronous=True,
-            )
-            for batch in batches
-        ]
-        for batch, futures in zip(batches, submitted, strict=True):
-            for item, future in zip(batch, futures, strict=True):
-                rows = future.result().attention[0][: len(item.prefix)]
-                attention[item.index] = tuple(tuple(row[: len(item.source)]) for row in rows)
+
+        def decode(sources: list[list[str]], prefixes: list[list[str]], **settings: Any) -> list[Any]:
+            settings |= {"beam_size": 1, "max_decoding_length": max(map(len, prefixes)), "return_attention": True}
+            return list(self._translator.translate_batch(sources, prefixes, **settings))
+
+        for item, result in self._run_forced(items, decode):
+            rows = result.attention[0][: len(item.prefix)]
+            attention[item.index] = tuple(tuple(row[: len(item.source)]) for row in rows)
         return attention
 
     def _log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[tuple[float, ...]]:
         """For each target the log-probabilities of its tokens and of the end token."""
-        items = _forced_items(sources, targets)
-        batches = make_batches(sorted(items, key=lambda item: len(item.prefix)), self._n_workers)
+        log_probs: list[tuple[float, ...]] = [()] * len(targets)
+        items = sorted(_forced_items(sources, targets), key=lambda item: len(item.prefix))
+        for item, result in self._run_forced(items, self._translator.score_batch):
+            log_probs[item.index] = tuple(result.log_probs)
+        return log_probs
+
+    def _run_forced(self, items: list[BatchItem], run: Callable[..., list[Any]]) -> Iterator[tuple[BatchItem, Any]]:
+        """Each item with its result of `run`, which is called for all batches before the first result is awaited."""
+        batches = make_batches(items, self._n_workers)
         submitted = [
-            self._translator.score_batch(
+            run(
                 self._tokens((item.source for item in batch), add_end=True),
                 self._tokens(item.prefix for item in batch),
                 max_input_length=0,
@@ -276,11 +260,9 @@ class CTranslate2Engine:
             )
             for batch in batches
         ]
-        log_probs: list[tuple[float, ...]] = [()] * len(items)
         for batch, futures in zip(batches, submitted, strict=True):
             for item, future in zip(batch, futures, strict=True):
-                log_probs[item.index] = tuple(future.result().log_probs)
-        return log_probs
+                yield item, future.result()
 
     def _tokens(self, sequences: Iterable[Ids], add_end: bool = False) -> list[list[str]]:
         """Ids as strings, the tokens of the converted model."""

@@ -125,4 +125,4 @@ def rank(hypotheses: list[RawHypothesis], options: DecodingOptions) -> list[RawH
 
 def changes_probabilities(options: DecodingOptions) -> bool:
     """Whether the probabilities of the search differ from the model's."""
-    return bool(options.min_length or options.no_repeat_ngram or options.banned or options.sampling)
+    return options.is_constrained or options.sampling is not None

@@ -155,7 +155,7 @@ class Translation(Task[TranslationData]):
             convert(loaded, directory / SUBDIRECTORY, "float32")
 
     def predictor(self, described: Description) -> Translator:
-        return Translator.of(described)
+        return Translator.load(described)
 
     def evaluate(self, predictor: Translator, files: Sequence[Path]) -> Evaluation:
         """Files: the source, then one or more references."""

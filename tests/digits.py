@@ -1,6 +1,6 @@
 """A generated corpus with one correct translation per sentence: digits, and the same digits reversed.
 
-For tests and benchmarks, which need text that a small model learns completely.
+For tests that need text which a small model learns completely.
 """
 
 from pathlib import Path
