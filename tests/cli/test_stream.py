@@ -193,10 +193,10 @@ def test_resume_over_several_files_skips_the_finished_ones(tmp_path: Path) -> No
         (tmp_path / name).write_text("x\ny\n")
     run(LineStream(pairs[0], resume=False, identity="x", keep_state=True))  # the command is interrupted here
     first, second = (LineStream(pair, resume=True, identity="x", keep_state=True) for pair in pairs)
-    assert (first.finished, second.finished) == (True, False)
+    assert (first.sink.finished, second.sink.finished) == (True, False)
     run(second)
     for line_stream in (first, second):
-        line_stream.remove_state()
+        line_stream.sink.remove_state()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["A", "B", "a", "b"]
     assert (tmp_path / "B").read_text() == "X\nY\n"
 
@@ -215,7 +215,7 @@ def test_changed_output_is_not_taken_as_finished(tmp_path: Path, change: str) ->
             LineStream(pair, resume=True, identity="y", keep_state=True)
         return
     again = LineStream(pair, resume=change != "not resumed", identity="x")
-    assert not again.finished
+    assert not again.sink.finished
     run(again)
     assert (tmp_path / "out").read_text() == "X\nY\n"
     assert not list(tmp_path.glob(".*"))

@@ -53,7 +53,7 @@ def test_signatures_equal_those_of_sacrebleu(corpus) -> None:
 
 
 def test_resamples_equal_those_of_sacrebleu_for_its_seed(corpus) -> None:
-    for measure in build_measures(corpus[1]).all:
+    for measure in build_measures(corpus[1]):
         statistics = measure.measure(corpus[0]).statistics
         ours = measure.values(resampled_sums(statistics, 100, seed=12345))
         _, theirs = _bootstrap_resample(statistics.tolist(), measure.metric, 100)
@@ -144,9 +144,7 @@ def test_lists_of_different_length_are_refused() -> None:
 
 def test_a_thousand_resamples_of_a_thousand_sentences_are_vectorised(references, corrupt, count_calls) -> None:
     many = (references * 9)[:1000]
-    statistics = np.hstack(
-        [measure.measure(corrupt(many, 0.3, 1)).statistics for measure in build_measures([many]).all]
-    )
+    statistics = np.hstack([measure.measure(corrupt(many, 0.3, 1)).statistics for measure in build_measures([many])])
     assert count_calls(lambda: resampled_sums(statistics, 1000, seed=1)) < 200  # none per sentence or resample
 
 

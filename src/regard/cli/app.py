@@ -17,7 +17,6 @@ from regard.cli.translate.command import translate
 
 app = typer.Typer(
     name="regard",
-    help="Train a Transformer on your own parallel text, translate with it, and look inside.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -39,12 +38,5 @@ def _options(
     """Train a Transformer on your own parallel text, translate with it, and look inside."""
 
 
-app.command()(demo)
-app.command()(check)
-app.command()(train)
-app.command()(translate)
-app.command()(predict)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(look)
-app.command()(serve)
+for command in (demo, check, train, translate, predict, evaluate, compare, look, serve):
+    app.command()(command)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.errors import TrainingStopped
-
 if TYPE_CHECKING:
     from regard.demo.first_run import DemoExample, DemoResult
 
@@ -25,13 +23,7 @@ def demo(
     from regard.demo.first_run import first_run
 
     with TrainingDisplay(sys.stderr) as display:
-        try:
-            results = first_run(out, display, again=again)
-        except TrainingStopped as stopped:
-            display.print(
-                f"stopped after step {stopped.step} and saved a checkpoint; run the same command again to resume"
-            )
-            raise typer.Exit(128 + stopped.signal_number) from stopped
+        results = first_run(out, display, again=again)
     for line in _summary(results, out):
         typer.echo(line)
     if serve:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Self, TextIO
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from regard.errors import TrainingStopped
 from regard.metrics import TRANSLATION_MEASURES, Measure, headline, read_measures
 from regard.report.wording import duration
 from regard.run import Callbacks
@@ -18,7 +19,10 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class TrainingDisplay(Callbacks):
-    """A progress bar, with permanent lines for validations and other events."""
+    """A progress bar, with permanent lines for validations and other events.
+
+    The exit code of a training that was stopped by a signal is that of the signal.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
@@ -46,10 +50,11 @@ class TrainingDisplay(Callbacks):
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._bar.stop()
+        if isinstance(error, TrainingStopped):
+            self.print(f"stopped after step {error.step} and saved a checkpoint; run the same command again to resume")
+            raise typer.Exit(128 + error.signal_number)
 
     def print(self, text: str) -> None:
         """Print a permanent line."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.errors import RecipeError, RunError, TrainingStopped
+from regard.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
     from regard.run import Raw
@@ -80,21 +80,15 @@ def train(
     if not settings.get("data") and not (out / "recipe.toml").exists():
         raise RecipeError("no training data", hint="use --source FILE --target FILE, or --tsv FILE, or --corpus street")
     with TrainingDisplay(sys.stderr) as display:
-        try:
-            run(
-                settings,
-                out,
-                fill_defaults=recipe is None or budget is not None,
-                device=device,
-                callbacks=display,
-                spent_seconds=perf_counter() - _STARTED_AT,
-                live_report=report,
-            )
-        except TrainingStopped as stopped:
-            display.print(
-                f"stopped after step {stopped.step} and saved a checkpoint; run the same command again to resume"
-            )
-            raise typer.Exit(128 + stopped.signal_number) from stopped
+        run(
+            settings,
+            out,
+            fill_defaults=recipe is None or budget is not None,
+            device=device,
+            callbacks=display,
+            spent_seconds=perf_counter() - _STARTED_AT,
+            live_report=report,
+        )
         if (page := out / "report.html").exists():
             display.print(f"the report is in {page}")
 

@@ -4,14 +4,13 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import pairwise
 from operator import eq
 from typing import Literal
 
 import numpy as np
 
-from regard.evaluate.measures import Array, Measure, Measured, Measures, build_measures
+from regard.evaluate.measures import Measure, Measured, Measures, build_measures
 from regard.evaluate.scoring import check_lengths, sentence_chrf, split_columns
 from regard.evaluate.significance import DEFAULT_SEED, Interval, interval_95, p_value, resampled_sums, swapped_sums
 
@@ -131,13 +130,18 @@ def compare(
     """Compare two translations of the same sentences, with up to `n_examples` examples per side."""
     check_lengths(references, a=a, b=b, **({} if sources is None else {"sources": sources}))
     measures = build_measures(references, lowercase=lowercase, tokenize=tokenize)
-    measured_a = [measure.measure(a) for measure in measures.all]
-    measured_b = [measure.measure(b) for measure in measures.all]
+    measured_a = [measure.measure(a) for measure in measures]
+    measured_b = [measure.measure(b) for measure in measures]
     chrf_a = sentence_chrf(measures, measured_a[1], a, references)
     chrf_b = sentence_chrf(measures, measured_b[1], b, references)
     gain = chrf_b - chrf_a
     order = np.argsort(gain, kind="stable")
-    example = partial(_example, a, b, chrf_a, chrf_b, references, sources)
+
+    def example(i: int) -> Example:
+        source = None if sources is None else sources[i]
+        own_references = tuple(lines[i] for lines in references)
+        return Example(i + 1, source, own_references, a[i], b[i], float(chrf_a[i]), float(chrf_b[i]))
+
     return Comparison(
         n_sentences=len(a),
         n_identical=sum(map(eq, a, b)),
@@ -151,20 +155,6 @@ def compare(
     )
 
 
-def _example(
-    a: Sequence[str],
-    b: Sequence[str],
-    chrf_a: Array,
-    chrf_b: Array,
-    references: Sequence[Sequence[str]],
-    sources: Sequence[str] | None,
-    i: int,
-) -> Example:
-    source = None if sources is None else sources[i]
-    own_references = tuple(lines[i] for lines in references)
-    return Example(i + 1, source, own_references, a[i], b[i], float(chrf_a[i]), float(chrf_b[i]))
-
-
 def _changes(
     measures: Measures, a: list[Measured], b: list[Measured], n_bootstrap: int, n_shuffles: int, seed: int
 ) -> tuple[Difference, ...]:
@@ -173,7 +163,7 @@ def _changes(
     swapped = swapped_sums(rows_a, rows_b, n_shuffles, seed)
     changes = []
     trials = zip(*(split_columns(sums, a) for sums in (*resampled, *swapped)), strict=True)
-    for measure, in_a, in_b, (boot_a, boot_b, swapped_a, swapped_b) in zip(measures.all, a, b, trials, strict=True):
+    for measure, in_a, in_b, (boot_a, boot_b, swapped_a, swapped_b) in zip(measures, a, b, trials, strict=True):
         bootstrap = measure.values(boot_b) - measure.values(boot_a)
         shuffled = measure.values(swapped_b) - measure.values(swapped_a)
         observed = abs(in_b.value - in_a.value)

@@ -1,6 +1,5 @@
 """The comparison of two systems as one HTML file."""
 
-from collections.abc import Iterable
 from html import escape
 
 from regard.evaluate.comparison import Bucket, Comparison, Difference, Example
@@ -31,12 +30,12 @@ def _key(side: str) -> str:
 
 def _scores(changes: tuple[Difference, ...]) -> str:
     largest = max((abs(end) for change in changes for end in (change.interval.low, change.interval.high)), default=0)
-    rows = []
+    rows = ""
     for change in changes:
         ends = f"{_signed(change.interval.low)} to {_signed(change.interval.high)}"
         note = "<small>lower is better</small>" if change.lower_is_better else ""
-        rows.append(
-            f"<tr><td>{change.name}{note}</td><td>{change.a:.2f}</td><td>{change.b:.2f}</td>"
+        rows += (
+            f"\n<tr><td>{change.name}{note}</td><td>{change.a:.2f}</td><td>{change.b:.2f}</td>"
             f"<td>{_signed(change.difference)}<small>{ends}</small></td>"
             f'<td class="picture">{_interval_chart(change, largest or 1)}</td>'
             f"<td>{change.p_randomization:.4f}<small>{change.p_bootstrap:.4f}</small></td></tr>"
@@ -46,7 +45,7 @@ def _scores(changes: tuple[Difference, ...]) -> str:
         f"<th>{_key('A')}</th><th>{_key('B')}</th>"
         '<th>B − A<small>95% interval</small></th><th class="picture"></th>'
         "<th>p<small>bootstrap</small></th></tr></thead>\n"
-        f"<tbody>{_lines(rows)}</tbody>\n</table>"
+        f"<tbody>{rows}</tbody>\n</table>"
     )
 
 
@@ -89,14 +88,14 @@ def _wins(comparison: Comparison) -> str:
 
 def _lengths(buckets: tuple[Bucket, ...]) -> str:
     highest = max((max(bucket.chrf_a, bucket.chrf_b) for bucket in buckets), default=0) or 1
-    rows = []
+    rows = ""
     for bucket in buckets:
         bars = "".join(
             f'<div class="bar {side}" style="width:{100 * value / highest:.1f}%"></div>'
             for side, value in (("a", bucket.chrf_a), ("b", bucket.chrf_b))
         )
-        rows.append(
-            f"<tr><td>{bucket.label}</td><td>{bucket.n_sentences:,}</td>"
+        rows += (
+            f"\n<tr><td>{bucket.label}</td><td>{bucket.n_sentences:,}</td>"
             f"<td>{bucket.bleu_a:.1f}</td><td>{bucket.bleu_b:.1f}</td>"
             f"<td>{bucket.chrf_a:.1f}</td><td>{bucket.chrf_b:.1f}</td>"
             f'<td class="picture" aria-hidden="true">{bars}</td></tr>'
@@ -104,7 +103,7 @@ def _lengths(buckets: tuple[Bucket, ...]) -> str:
     return (
         '<h2>By length of the reference</h2>\n<table class="full">\n<thead><tr><th>tokens</th><th>sentences</th>'
         f"<th>BLEU {_key('A')}</th><th>{_key('B')}</th><th>chrF++ {_key('A')}</th><th>{_key('B')}</th>"
-        f'<th class="picture"></th></tr></thead>\n<tbody>{_lines(rows)}</tbody>\n</table>'
+        f'<th class="picture"></th></tr></thead>\n<tbody>{rows}</tbody>\n</table>'
     )
 
 
@@ -112,7 +111,7 @@ def _examples(title: str, examples: tuple[Example, ...], n_all: int) -> str:
     if not examples:
         return ""
     shown = f"the {len(examples)} largest of {n_all:,} differences" if n_all > len(examples) else "all"
-    cards = _lines(_card(example) for example in examples)
+    cards = "\n".join(map(_card, examples))
     return f"<section>\n<h2>{title} <small>({shown})</small></h2>\n{cards}\n</section>"
 
 
@@ -121,7 +120,7 @@ def _card(example: Example) -> str:
     parts = [] if example.source is None else [("source", escape(example.source))]
     parts += [("reference", escape(reference)) for reference in example.references]
     parts += [(_key("A"), _marked(spans_a, "a")), (_key("B"), _marked(spans_b, "b"))]
-    rows = _lines(f'<dt>{name}</dt><dd dir="auto">{text}</dd>' for name, text in parts)
+    rows = "\n".join(f'<dt>{name}</dt><dd dir="auto">{text}</dd>' for name, text in parts)
     return (
         f'<div class="sample">\n<h3>line {example.line:,} · chrF++ {example.chrf_a:.1f} → {example.chrf_b:.1f} '
         f'({example.chrf_b - example.chrf_a:+.1f})</h3>\n<dl class="lines">\n{rows}\n</dl>\n</div>'
@@ -144,7 +143,3 @@ def _footer(changes: tuple[Difference, ...]) -> str:
         "below 0.05. The paired bootstrap (resampling sentences) gives the second p and the intervals.</p>\n"
         f"<p>sacreBLEU signatures:<br>\n{signatures}</p>\n</footer>"
     )
-
-
-def _lines(parts: Iterable[str]) -> str:
-    return "\n".join(parts)

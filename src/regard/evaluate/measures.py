@@ -8,7 +8,7 @@ of resampled or swapped sets of sentences are computed from sums of rows by the 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,18 +64,12 @@ class Measure:
         return str(signature)
 
 
-@dataclass(frozen=True)
-class Measures:
-    """The three measures of one set of references."""
+class Measures(NamedTuple):
+    """The three measures of one set of references, in the order of display."""
 
     bleu: Measure
     chrf: Measure
     ter: Measure
-
-    @property
-    def all(self) -> tuple[Measure, Measure, Measure]:
-        """In the order of display."""
-        return self.bleu, self.chrf, self.ter
 
     def n_tokens(self, sentences: Sequence[str]) -> list[int]:
         """Lengths in tokens, as tokenized for BLEU."""

@@ -58,10 +58,10 @@ def score(
     """Score translations against one or more lists of references: sacreBLEU's values, with 95% bootstrap intervals."""
     check_lengths(references, outputs=outputs)
     measures = build_measures(references, lowercase=lowercase, tokenize=tokenize)
-    measured = [measure.measure(outputs) for measure in measures.all]
+    measured = [measure.measure(outputs) for measure in measures]
     sums = resampled_sums(np.hstack([results.statistics for results in measured]), n_bootstrap, seed)
     scores = []
-    for measure, results, resampled in zip(measures.all, measured, split_columns(sums, measured), strict=True):
+    for measure, results, resampled in zip(measures, measured, split_columns(sums, measured), strict=True):
         signature = measure.signature(bs=n_bootstrap, seed=seed)
         scores.append(Score(measure.name, results.value, interval_95(measure.values(resampled)), signature))
     bleu, chrf, ter = scores

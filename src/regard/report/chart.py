@@ -125,9 +125,8 @@ def smooth(points: Points, n_windows: int = 60) -> list[tuple[float, float]]:
 
 def _steps_scale(last: float) -> _Scale:
     """The axis of steps: it ends at the last step, with ticks at round integers."""
-    round_scale = scale(0.0, max(1.0, last))
     high = max(1.0, last)
-    ticks = tuple(tick for tick in round_scale.ticks if tick <= high and tick == round(tick))
+    ticks = tuple(tick for tick in scale(0.0, high).ticks if tick <= high and tick == round(tick))
     return _Scale(0.0, high, ticks)
 
 
@@ -153,10 +152,10 @@ def _tick_text(value: float) -> str:
 
 
 def _curve(curve: Curve, x: _Scale, y: _Scale) -> str:
-    paths = [(curve.raw, " raw")] if curve.raw else []
-    paths.append((curve.points, ""))
     inner = "".join(
-        f'<polyline class="{curve.colour}{kind}" points="{_path(points, x, y)}"/>' for points, kind in paths
+        f'<polyline class="{curve.colour}{kind}" points="{_path(points, x, y)}"/>'
+        for points, kind in ((curve.raw, " raw"), (curve.points, ""))
+        if points
     )
     return f'<svg viewBox="0 0 {_UNITS} {_UNITS}" preserveAspectRatio="none" width="100%" height="100%">{inner}</svg>'
 

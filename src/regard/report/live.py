@@ -61,7 +61,7 @@ class LiveReport:
         started_at = perf_counter()
         try:
             summary = self._reader.summarise(self._replay, state)
-            data = _encode(report_page(summary, reload=self._live))
+            data = report_page(summary, reload=self._live).encode("utf-8", "backslashreplace")
             if state == "running":
                 _replace(self.path, data)
             else:
@@ -82,7 +82,3 @@ def _replace(path: Path, data: bytes) -> None:
         temporary.replace(path)
     finally:
         discard(temporary)
-
-
-def _encode(page: str) -> bytes:
-    return page.encode("utf-8", "backslashreplace")

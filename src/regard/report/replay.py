@@ -21,6 +21,7 @@ MAX_NOTES = 50
 MAX_CHARACTERS = 1_000  # per text
 MAX_NUMBER = 1e300  # JSON has no limit
 
+_STEP_FIELDS = ("loss", "nll", "rate", "tokens_per_second", "elapsed_seconds")
 _SIDE_FIELDS = ("name", "n_lines", "n_blank", "words", "characters")
 _EVENT_FIELDS = ("event", "at", "path", "elapsed_seconds")
 
@@ -125,18 +126,11 @@ class Replay:
         )
 
     def _on_step(self, event: Event) -> None:
-        step, seconds = _natural(event.get("step")), number(event.get("elapsed_seconds"))
+        step = _natural(event.get("step"))
         if step is None:
             return
-        speed = number(event.get("tokens_per_second"))
-        point = StepPoint(
-            step=step,
-            loss=number(event.get("loss")),
-            nll=number(event.get("nll")),
-            rate=number(event.get("rate")),
-            tokens_per_second=speed,
-            elapsed_seconds=seconds,
-        )
+        point = StepPoint(step=step, **{name: number(event.get(name)) for name in _STEP_FIELDS})
+        speed, seconds = point.tokens_per_second, point.elapsed_seconds
         self._remove_from(step)
         self._steps.add(step, point)
         self.finished, self._last = False, point

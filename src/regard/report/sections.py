@@ -5,7 +5,7 @@ Text from files is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -25,7 +25,7 @@ def samples(run: RunSummary) -> str:
     """Outputs for the same few validation examples during training."""
     if not run.samples:
         return ""
-    blocks = _joined(_sample(sample) for sample in run.samples)
+    blocks = "\n".join(map(_sample, run.samples))
     return (
         "<section>\n<h2>Samples during training</h2>\n"
         '<p class="soft">The first validation examples, and the outputs of the model. ✓ marks a correct output.</p>\n'
@@ -39,7 +39,7 @@ def _sample(sample: SampleHistory) -> str:
         correct = sample.expected is not None and text.strip() == sample.expected.strip()
         steps = f"step {first:,}" if first == last else f"step {first:,}–{last:,}"
         rows.append((f"{steps}{' ✓' if correct else ''}", text, "right" if correct else ""))
-    lines = _joined(
+    lines = "\n".join(
         f'<dt>{label}</dt><dd dir="auto" class="{kind}">{escape(text) or "<small>(empty)</small>"}</dd>'
         for label, text, kind in rows
     )
@@ -69,18 +69,18 @@ def text_findings(run: RunSummary) -> str:
     """The findings of the data doctor on the training text."""
     if not run.corpora and not run.findings:
         return ""
-    rows = [
-        f"<tr><td>{escape(_file_name(side.get('name')))}</td><td>{_cell(side.get('n_lines'))}</td>"
+    rows = "\n".join(
+        f"<tr><td>{escape(str(side.get('name')).rsplit('/', 1)[-1])}</td><td>{_cell(side.get('n_lines'))}</td>"
         f"<td>{_cell(side.get('n_blank'))}</td><td>{_cell(_mean(side, 'words'))}</td>"
         f"<td>{_cell(_mean(side, 'characters'))}</td></tr>"
         for corpus in run.corpora
         for side in (corpus["source"], corpus["target"])
-    ]
+    )
     table = (
         '<div class="wide"><table>\n<thead><tr><th>file</th><th>lines</th><th>blank</th><th>words per line</th>'
-        f"<th>characters per line</th></tr></thead>\n<tbody>{_joined(rows)}</tbody>\n</table></div>"
+        f"<th>characters per line</th></tr></thead>\n<tbody>{rows}</tbody>\n</table></div>"
     )
-    items = _joined(_finding(finding) for finding in run.findings)
+    items = "\n".join(map(_finding, run.findings))
     findings = f'<ul class="findings">\n{items}\n</ul>' if items else "<p>The data doctor found no problems.</p>"
     return f"<section>\n<h2>Training text</h2>\n{table}\n{findings}\n</section>"
 
@@ -119,18 +119,18 @@ def _head_table(run: RunSummary, layer: int, head: int) -> str:
     rows = measured.get("agreement") if isinstance(measured, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         return ""
-    body = []
+    body = ""
     for i, row in enumerate(rows):
-        cells = []
+        body += f"\n<tr><th>layer {i + 1}</th>"
         for j, value in enumerate(row):
             share = min(1.0, max(0.0, number(value) or 0.0))
             kind = ' class="best"' if (i, j) == (layer, head) else ""
-            cells.append(f'<td{kind} style="--weight:{share:.3f}">{100 * share:.0f}</td>')
-        body.append(f"<tr><th>layer {i + 1}</th>{''.join(cells)}</tr>")
+            body += f'<td{kind} style="--weight:{share:.3f}">{100 * share:.0f}</td>'
+        body += "</tr>"
     columns = "".join(f"<th>{j + 1}</th>" for j in range(max(map(len, rows), default=0)))
     return (
         f'<div class="wide"><table class="heads">\n<thead><tr><th></th>{columns}</tr></thead>\n'
-        f"<tbody>{_joined(body)}</tbody>\n</table></div>\n"
+        f"<tbody>{body}</tbody>\n</table></div>\n"
         '<p class="soft"><small>Percent of each cross-attention head’s weight that is on the aligned word. '
         "Words were aligned in the validation pairs by IBM model 1 in both directions.</small></p>"
     )
@@ -144,18 +144,18 @@ def validations(run: RunSummary) -> str:
     shown = [*run.validations[::-1][::stride]][::-1]
     measures = [measure for measure in run.measures if any(measure.name in point.metrics for point in shown)]
     best = {measure.name: _best(measure, run.validations) for measure in measures}
-    rows = []
+    rows = ""
     for point in shown:
-        cells = [f"<td>{point.step:,}</td>"]
+        rows += f"\n<tr><td>{point.step:,}</td>"
         for measure in measures:
             value = point.metrics.get(measure.name)
             kind = ' class="best"' if value is not None and value == best[measure.name] else ""
-            cells.append(f"<td{kind}>{'' if value is None else measure.format(value)}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
+            rows += f"<td{kind}>{'' if value is None else measure.format(value)}</td>"
+        rows += "</tr>"
     head = "".join(f"<th>{escape(name)}</th>" for name in ("step", *(measure.label for measure in measures)))
     return (
         f"<section>\n<h2>Validation</h2>\n<details><summary>{len(run.validations):,} validations</summary>\n"
-        f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>{_joined(rows)}</tbody>\n'
+        f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody>\n'
         "</table></div></details>\n</section>"
     )
 
@@ -164,7 +164,7 @@ def notes(run: RunSummary) -> str:
     """Resumes, warnings and other events."""
     if not run.notes:
         return ""
-    lines = _joined(f"<li>{escape(note)}</li>" for note in run.notes)
+    lines = "\n".join(f"<li>{escape(note)}</li>" for note in run.notes)
     return f'<section>\n<h2>Events</h2>\n<ul class="findings">\n{lines}\n</ul>\n</section>'
 
 
@@ -191,11 +191,3 @@ def _cell(value: Any) -> str:
 def _best(measure: Measure, points: Sequence[ValidationPoint]) -> float:
     values = [point.metrics[measure.name] for point in points if measure.name in point.metrics]
     return max(values) if measure.higher_is_better else min(values)
-
-
-def _file_name(name: Any) -> str:
-    return str(name).rsplit("/", 1)[-1]
-
-
-def _joined(parts: Iterable[str]) -> str:
-    return "\n".join(parts)

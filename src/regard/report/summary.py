@@ -82,22 +82,10 @@ class RunSummary:
         """Plain values, for JSON."""
         return {
             "format": FORMAT,
-            "name": self.name,
-            "state": self.state,
-            "recipe": self.recipe,
-            "plan": self.plan,
+            **vars(self),
             "measures": [measure._asdict() for measure in self.measures],
             "unit": self.unit,
             "steps": [{name: getattr(point, name) for name in point.__slots__} for point in self.steps],
             "validations": [{"step": point.step, **point.metrics} for point in self.validations],
             "samples": [sample.to_dict() for sample in self.samples],
-            "corpora": list(self.corpora),
-            "findings": list(self.findings),
-            "notes": list(self.notes),
-            "speed": self.speed,
-            "facts": self.facts,
-            "n_steps": self.n_steps,
-            "eta_seconds": self.eta_seconds,
-            "started_at": self.started_at,
-            "updated_at": self.updated_at,
         }

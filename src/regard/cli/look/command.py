@@ -1,20 +1,26 @@
 """`regard look`: shows what a model computes, as text, picture, HTML or JSON."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+import typer
 
 from regard.cli.look import options
 from regard.errors import UserError
-
-if TYPE_CHECKING:
-    from regard.artifact import Description
 
 T = TypeVar("T")
 
 _N_POSITIONS, _PAPER_D_MODEL, _BEAM = 100, 512, 4
 
+# options that only some modes use
+_CORPUS = {"source", "reference", "bleu"}
+_SELECTION = {"attention", "layer", "head", "level"}
+_INTERVENTIONS = {"heads_off", "no_scale", "no_mask", "positions_as"}
+_SENTENCE = {"translation", "beam", "gradient"} | _SELECTION | _INTERVENTIONS
+
 
 def look(
+    context: typer.Context,
     run: options.Run = None,
     text: options.Text = None,
     translation: options.Translation = None,
@@ -43,49 +49,40 @@ def look(
 
     Layers and heads are counted from 1.
     """
+    from regard.artifact import describe
+
     outputs = options.Outputs(png, svg, html, as_json)
     outputs.check([source, reference])
-    selection = options.HeadSelection(attention, layer, head, level)
-    interventions = options.InterventionOptions(heads_off, no_scale, no_mask, positions_as)
-    corpus = {"source": source, "reference": reference, "bleu": bleu}
-    sentence_only = (
-        {"TEXT": text, "translation": translation, "beam": beam, "gradient": gradient}
-        | selection.given
-        | interventions.given
-    )
     if positions:
-        others = {"html": html, "json": as_json, "heads": heads, "target": target}
-        options.reject("--positions", others | sentence_only | corpus)
+        options.reject(context, "--positions", {"text", "html", "as_json", "heads", "target"} | _SENTENCE | _CORPUS)
         _draw_positions(run, outputs)
     elif heads:
-        options.reject("--heads", {"html": html} | sentence_only)
+        options.reject(context, "--heads", {"text", "html"} | _SENTENCE)
         from regard.cli.look.heads import look_at_heads
 
         look_at_heads(_require(run, "a run"), source, reference, outputs, target=target, bleu=bleu)
-    elif run is not None and text is not None and (described := _described(run)).task != "translation":
-        others = {"png": png, "svg": svg, "html": html, "target": target}
-        options.reject(f"the task {described.task!r}", others | sentence_only | corpus | {"TEXT": None})
+    elif run is not None and text is not None and (described := describe(run)).task != "translation":
+        ignored = {"png", "svg", "html", "target"} | _SENTENCE | _CORPUS
+        options.reject(context, f"the task {described.task!r}", ignored)
         from regard.cli.look.recorded import look_at_example
 
         look_at_example(described, text, outputs)
     else:
-        options.reject("a sentence", corpus)
+        options.reject(context, "a sentence", _CORPUS)
         if translation is not None:
-            options.reject("--translation", {"beam": beam})
+            options.reject(context, "--translation", {"beam"})
         if outputs.only_json:
-            options.reject("--json", selection.given)
-        from regard.cli.look.sentence import SentenceOptions, look_at_sentence
+            options.reject(context, "--json", _SELECTION)
+        from regard.cli.look.sentence import look_at_sentence, parse_heads
+        from regard.lens import Interventions
 
-        sentence = SentenceOptions(
-            _require(text, "a sentence"), translation, beam=beam or _BEAM, target=target, gradient=gradient
+        text, run = _require(text, "a sentence"), _require(run, "a run")
+        selection = options.HeadSelection(attention, layer, head, level)
+        interventions = Interventions(
+            heads_off=parse_heads(heads_off or ""), scale=not no_scale, mask=not no_mask, positions=positions_as
         )
-        look_at_sentence(_require(run, "a run"), sentence, outputs, selection, interventions)
-
-
-def _described(run: Path) -> "Description":
-    from regard.artifact import describe
-
-    return describe(run)
+        settings = {"translation": translation, "beam": beam or _BEAM, "target": target, "gradient": gradient}
+        look_at_sentence(run, text, outputs, selection, interventions, **settings)
 
 
 def _require(value: T | None, what: str) -> T:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -123,37 +123,14 @@ class Outputs:
 class HeadSelection:
     """The heads to show, counted from 1."""
 
-    attention: AttentionName | None
-    layer: int | None
-    head: int | None
-    level: LevelName
+    attention: AttentionName | None = None
+    layer: int | None = None
+    head: int | None = None
+    level: LevelName = "words"
 
-    @property
-    def given(self) -> dict[str, object]:
-        """Options by name; None where the user left the default."""
-        level = None if self.level == "words" else self.level
-        return {"attention": self.attention, "layer": self.layer, "head": self.head, "level": level}
-
-
-@dataclass(frozen=True)
-class InterventionOptions:
-    """The changes to make in the model."""
-
-    heads_off: str | None
-    no_scale: bool
-    no_mask: bool
-    positions_as: PositionsName
-
-    @property
-    def given(self) -> dict[str, object]:
-        """Options by name; None or False where the user left the default."""
-        positions = None if self.positions_as == "normal" else self.positions_as
-        return {
-            "heads-off": self.heads_off,
-            "no-scale": self.no_scale,
-            "no-mask": self.no_mask,
-            "positions-as": positions,
-        }
+    def __bool__(self) -> bool:
+        """Whether anything is selected."""
+        return self != HeadSelection()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -163,9 +140,10 @@ def write_text(path: Path, text: str) -> None:
     sys.stderr.write(f"wrote {path}\n")
 
 
-def reject(mode: str, options: Mapping[str, object]) -> None:
-    """Raise UserError if an option is given that this mode would ignore. Arguments are in capitals."""
-    for name, value in options.items():
-        if value not in (None, False):
-            flag = name if name.isupper() else f"--{name}"
+def reject(context: typer.Context, mode: str, ignored: Set[str]) -> None:
+    """Raise UserError if an option is given that this mode would ignore."""
+    for parameter in context.command.params:
+        name, flag = parameter.name or "", parameter.opts[0]
+        if name in ignored and context.params[name] != parameter.default:
+            flag = flag if flag.startswith("--") else flag.upper()  # arguments are in capitals
             raise UserError(f"{flag} cannot be used with {mode}", hint="drop one of them; regard look --help")

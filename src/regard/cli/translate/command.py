@@ -73,9 +73,8 @@ def translate(
             for pair in pairs
         ]
         for stream in streams:
-            if not stream.finished:
+            if not stream.sink.finished:
                 translate_stream(translator, stream, output, audit)
         for stream in streams:
-            stream.remove_state()
-    for line in audit.lines():
-        sys.stderr.write(line + "\n")
+            stream.sink.remove_state()
+    sys.stderr.writelines(f"{line}\n" for line in audit.lines())

@@ -85,18 +85,14 @@ class OutputFormat:
 
     def format(self, source: str, translation: Translation) -> str:
         """The output for one line, ending with LF."""
-        match self.name:
-            case "tsv":
-                return _tsv(translation)
-            case "jsonl":
-                return _jsonl(source, translation)
-            case _:
-                return translation.text + "\n"
+        if self.name == "jsonl":
+            return _jsonl(source, translation)
+        return (_tsv(translation) if self.name == "tsv" else translation.text) + "\n"
 
 
 def translate_stream(translator: Translator, stream: LineStream, output: OutputFormat, audit: Audit) -> None:
     """Translate one input; the engine translates the next batch while this one is written."""
-    audit.start_file(stream.name, stream.n_written)
+    audit.start_file(stream.name, stream.sink.n_lines)
     results = translator.translate_batches(
         stream.batches(),
         options=output.options,
@@ -115,7 +111,7 @@ def translate_stream(translator: Translator, stream: LineStream, output: OutputF
 def _tsv(translation: Translation) -> str:
     """Score, tab, text; the alternatives follow in the same row."""
     ranked = (translation, *translation.alternatives)
-    return "\t".join(f"{candidate.score:.4f}\t{candidate.text}" for candidate in ranked) + "\n"
+    return "\t".join(f"{candidate.score:.4f}\t{candidate.text}" for candidate in ranked)
 
 
 def _jsonl(source: str, translation: Translation) -> str:

@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import zstandard
 
@@ -15,28 +15,11 @@ from regard.durable import write_file
 from regard.errors import UserError
 
 
-class Sink(Protocol):
-    """An output. `n_lines` have been written already; `finished` if an earlier command completed it."""
-
-    n_lines: int
-    finished: bool
-
-    def __enter__(self) -> "Sink": ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def write(self, data: bytes, n_lines: int) -> None: ...
-
-    def finish(self) -> None: ...
-
-    def remove_state(self) -> None: ...
-
-
 class StandardOutput:
     """Standard output, flushed after each batch."""
 
-    n_lines = 0
-    finished = False
+    n_lines = 0  # written by an earlier command
+    finished = False  # whether an earlier command wrote all of it
 
     def __enter__(self) -> "StandardOutput":
         if sys.stdout is None:
@@ -62,7 +45,11 @@ class StandardOutput:
 
 
 class ResumableFile:
-    """A file that appears when it is complete. Until then it is `.NAME.part`, with its state in `.NAME.part.json`."""
+    """A file that appears when it is complete. Until then it is `.NAME.part`, with its state in `.NAME.part.json`.
+
+    With `keep_state` the state of a finished file stays until `remove_state`, so that a command over several files can
+    be resumed without repeating those that are finished.
+    """
 
     def __init__(self, out: Path, resume: bool, identity: str, keep_state: bool) -> None:
         self._out, self._identity, self._keep_state = out, identity, keep_state

@@ -3,14 +3,14 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Condition, Thread
 from time import monotonic
 
-from regard.cli.translate.sink import ResumableFile, Sink, StandardOutput
+from regard.cli.translate.sink import ResumableFile, StandardOutput
 from regard.errors import DataError, UserError
 from regard.text import STDIN, ReadNotes, read_lines
 from regard.translator.translator import BATCH_CHARACTERS, BATCH_LINES
@@ -77,8 +77,7 @@ class LineStream:
     """Reads batches of lines from one file and writes text to another.
 
     `identity` describes everything else that the output depends on: `--resume` refuses a partial output with another
-    identity. `max_characters` limits a batch. With `keep_state` a finished output is recorded until `remove_state`, so
-    that a command over several files can be resumed without repeating those that are finished.
+    identity. `max_characters` limits a batch.
     """
 
     def __init__(
@@ -93,28 +92,18 @@ class LineStream:
         self.name = pair.name
         self.read_notes = ReadNotes()
         self._source, self._max_characters = pair.source, max_characters
-        self._sink: Sink = StandardOutput()
+        self.sink: StandardOutput | ResumableFile = StandardOutput()
         if pair.out is not None:
-            self._sink = ResumableFile(pair.out, resume, _full_identity(pair, identity), keep_state)
-
-    @property
-    def finished(self) -> bool:
-        """Whether an interrupted command had finished this output."""
-        return self._sink.finished
-
-    @property
-    def n_written(self) -> int:
-        """Number of lines in the output."""
-        return self._sink.n_lines
+            self.sink = ResumableFile(pair.out, resume, _full_identity(pair, identity), keep_state)
 
     def batches(self) -> Iterator[list[str]]:
         """Batches of the lines that are not written yet; an empty batch means that no line is waiting."""
-        return _read_batches(self._source or STDIN, self.n_written, self.read_notes, self._max_characters)
+        return _read_batches(self._source or STDIN, self.sink.n_lines, self.read_notes, self._max_characters)
 
     @contextmanager
     def writer(self) -> Iterator[Callable[[str, int], None]]:
         """Yields a function `write(text, n_lines)`; the output file is complete at the end of the `with` block."""
-        with self._sink as sink, _file_progress(self._source, sink.n_lines) as advance:
+        with self.sink as sink, _file_progress(self._source, sink.n_lines) as advance:
 
             def write(text: str, n_lines: int) -> None:
                 sink.write(text.encode("utf-8", "replace"), n_lines)
@@ -122,10 +111,6 @@ class LineStream:
 
             yield write
             sink.finish()
-
-    def remove_state(self) -> None:
-        """Call this once all outputs of a command are finished."""
-        self._sink.remove_state()
 
 
 class _LineQueue:
@@ -201,19 +186,19 @@ def _full_identity(pair: FilePair, identity: str) -> str:
     return json.dumps([str(pair.source.absolute()), status.st_size, status.st_mtime_ns, identity])
 
 
-@contextmanager
-def _file_progress(source: Path | None, n_done: int) -> Iterator[Callable[[int], None]]:
-    """A bar for translating a large file; yields a function that advances it by a number of lines."""
+def _file_progress(source: Path | None, n_done: int) -> AbstractContextManager[Callable[[int], None]]:
+    """A bar for translating a large file."""
     if source is None or not sys.stderr.isatty() or source.stat().st_size < _MIN_BYTES_FOR_PROGRESS_BAR:
-        yield lambda n_lines: None
-        return
-    with line_progress(_count_lines(source), n_done) as advance:
-        yield advance
+        return nullcontext(lambda n_lines: None)
+    return line_progress(_count_lines(source), n_done)
 
 
 @contextmanager
 def line_progress(total: int | None, n_done: int = 0) -> Iterator[Callable[[int], None]]:
-    """A bar that disappears when it is complete; nothing is shown if stderr is not a terminal."""
+    """A bar that disappears when it is complete; yields a function that advances it by a number of lines.
+
+    Nothing is shown if stderr is not a terminal.
+    """
     if not sys.stderr.isatty():
         yield lambda n_lines: None
         return
