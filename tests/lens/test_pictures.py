@@ -3,6 +3,7 @@
 import struct
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from regard.lens.head_statistics import Statistics
 from regard.lens.heads import HeadRow, HeadsTable
 from regard.lens.interventions import ATTENTIONS, Attention
 from regard.lens.lens import Lens
-from regard.lens.plots import draw_head, draw_heads, draw_heads_table, draw_positions
 from regard.lens.plots.canvas import DOTS_PER_INCH, Picture, shorten
-from regard.lens.plots.heatmaps import AttentionMap, draw_grid, draw_single
+from regard.lens.plots.head_importance import draw_heads_table
+from regard.lens.plots.heatmaps import AttentionMap, draw_grid, draw_positions, draw_single
+from regard.lens.plots.pictures import draw_head, draw_heads
 from regard.nn import sinusoid
 
 
@@ -189,16 +191,17 @@ def test_long_words_are_shortened() -> None:
     assert shorten("동물은너무피곤해서", 8) == "동물은…"
 
 
-def test_missing_or_old_matplotlib_is_an_error_with_a_hint(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_or_old_matplotlib_is_an_error_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("regard.lens.plots.version", absent)
+    monkeypatch.delitem(sys.modules, "regard.lens.plots")
+    monkeypatch.setattr("importlib.metadata.version", absent)
     with pytest.raises(UserError, match=r"in Regard's directory, run: pip install '\.\[plot\]'"):
-        draw_heads(look, "encoder")
-    monkeypatch.setattr("regard.lens.plots.version", lambda _: "3.10.8")
+        import_module("regard.lens.plots")
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "3.10.8")
     with pytest.raises(UserError, match=r"3\.10\.8 is too old"):
-        draw_positions(np.zeros((2, 2)), "")
+        import_module("regard.lens.plots")
 
 
 def test_drawing_does_not_import_pyplot() -> None:

@@ -19,7 +19,7 @@ from regard.lens import Head, Interventions, Lens
 from regard.lens.html import look_page
 from regard.lens.inspect import inspect
 from regard.lens.look import Look
-from regard.lens.plots import draw_dependence, draw_vectors
+from regard.lens.plots.pictures import draw_dependence, draw_vectors
 from regard.models import ARCHITECTURES
 from regard.nn import Trace
 from regard.tasks import TASKS

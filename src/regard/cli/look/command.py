@@ -95,9 +95,8 @@ def _draw_positions(run: Path | None, outputs: options.Outputs) -> None:
     """Draws the positional encoding of the paper, or of a model."""
     if not outputs.any:
         raise UserError("--positions needs an output file", hint="add --png FILE or --svg FILE")
-    from regard.lens.plots import check_matplotlib, draw_positions
+    from regard.lens.plots.heatmaps import draw_positions
 
-    check_matplotlib()
     if run is None:
         from regard.nn import sinusoid
 

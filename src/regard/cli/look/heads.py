@@ -35,10 +35,10 @@ def look_at_heads(
         raise UserError("--heads needs sentences", hint="add --source FILE --reference FILE")
     from regard.evaluate import read_test_set
     from regard.lens import Lens
-    from regard.lens.plots import check_matplotlib, draw_heads_table
 
     if outputs.png or outputs.svg:
-        check_matplotlib()
+        # fails before the work if there is no matplotlib
+        from regard.lens.plots.head_importance import draw_heads_table
     test_set = read_test_set([reference], source)
     pairs = list(zip(test_set.sources or [], test_set.references[0], strict=True))
     lens = Lens.load(run)

@@ -23,9 +23,7 @@ def look_at_sentence(
 ) -> None:
     """Writes the requested files; without any, prints to the terminal. `settings` are those of `Lens.look`."""
     if outputs.png or outputs.svg:
-        from regard.lens.plots import check_matplotlib
-
-        check_matplotlib()  # before the work, not after it
+        import regard.lens.plots  # noqa: F401  fails before the work if there is no matplotlib
     lens = Lens.load(run)
     head = _selected_head(selection)
     _check_heads(interventions.heads_off if head is None else {head, *interventions.heads_off}, lens)
@@ -47,7 +45,7 @@ def look_at_sentence(
 
 
 def _draw(look: "Look", outputs: Outputs, selection: HeadSelection, head: Head | None) -> None:
-    from regard.lens.plots import draw_dependence, draw_head, draw_heads, draw_vectors
+    from regard.lens.plots.pictures import draw_dependence, draw_head, draw_heads, draw_vectors
 
     attention = _shown_attention(look, selection, "encoder")
     if head is not None:

@@ -22,7 +22,7 @@ _MIN_FULL_COLOUR = 0.01  # the smallest accuracy drop drawn in full colour, so t
 _MIN_SHARE = 0.3  # of the attention weights, to label a head with a word's relative position
 
 
-def draw_importance(table: HeadsTable, name: str) -> Picture:
+def draw_heads_table(table: HeadsTable, name: str) -> Picture:
     """Encoder, decoder and encoder–decoder attention below one another; one row per layer, one column per head."""
     title = "Importance of each head"
     subtitle = f"{name}: next-token accuracy {table.accuracy:.1%} over {table.n_sentences:,} sentences"

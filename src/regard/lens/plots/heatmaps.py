@@ -186,7 +186,7 @@ def draw_units(maps: Sequence[tuple[str, Matrix, Sequence[str]]], sentences: tup
     return Picture(canvas.figure, title, typesetter.fonts.warnings)
 
 
-def draw_encoding(table: Matrix, title: str, subtitle: str = "") -> Picture:
+def draw_positions(table: Matrix, title: str, subtitle: str = "") -> Picture:
     """A positional encoding (T, D) as a heat map, with the curves of some dimensions below it."""
     n_positions, d_model = table.shape
     limit = float(np.abs(table).max()) or 1.0
