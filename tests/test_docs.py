@@ -179,7 +179,7 @@ def environment_variables() -> set[str]:
 
 
 def error_codes() -> set[str]:
-    """From `Problem(status, code, …)`, `{status: code}` and `{"code": code}`."""
+    """From `Problem(status, code, …)`, `refusal_code: … = code`, `{status: code}` and `{"code": code}`."""
     codes: set[str] = set()
     for path in (ROOT / "src" / "regard" / "serve").rglob("*.py"):
         if path.parent.name == "libretranslate":  # its responses have no codes
@@ -187,6 +187,8 @@ def error_codes() -> set[str]:
         for node in ast.walk(ast.parse(read(path))):
             match node:
                 case ast.Call(func=ast.Name(id="Problem"), args=[_, code, *_]):
+                    codes |= string_constants(code)
+                case ast.AnnAssign(target=ast.Name(id="refusal_code"), value=ast.Constant() as code):
                     codes |= string_constants(code)
                 case ast.Dict(keys=[ast.Constant(value=int(status)), *_], values=[ast.Constant(), *_]) if status >= 400:
                     codes |= string_constants(node)
@@ -233,7 +235,7 @@ def test_every_environment_variable_is_described() -> None:
 
 def test_every_error_code_is_described() -> None:
     codes = error_codes()
-    assert {"busy", "too_long", "not_found", "refused"} <= codes
+    assert {"busy", "too_long", "not_found", "refused", "can_not_predict"} <= codes
     assert missing(codes, ROOT / "docs" / "serve.md") == []
 
 

@@ -12,6 +12,7 @@ from regard.decoding.options import DecodingOptions
 from regard.serve.batching.batcher import MAX_BATCH_TEXTS, MAX_BATCH_TOKENS, Batcher, _choose, _QueuedInput
 from regard.serve.batching.jobs import TranslateJob
 from regard.serve.http.problem import Problem
+from regard.serve.settings import Settings
 from regard.translator import Translation
 
 from .fakes import TIMEOUT_SECONDS, UppercaseTranslator
@@ -24,7 +25,8 @@ def run_with_batcher(
     max_waiting: int = 100,
 ) -> Any:
     async def run() -> Any:
-        batcher = Batcher(translators, wait_seconds=wait_seconds, max_waiting=max_waiting, stall_seconds=600.0)
+        limits = {"wait_seconds": wait_seconds, "max_waiting": max_waiting, "stall_seconds": 600.0}
+        batcher = Batcher(translators, Settings().model_copy(update=limits))
         try:
             return await body(batcher)
         finally:
@@ -218,7 +220,7 @@ def test_stuck_thread_is_detected() -> None:
         waiting = asyncio.create_task(translate(batcher, "stuck"))
         await wait_for_start(translator)
         assert batcher.health() is None
-        batcher._stall_seconds = 0.0
+        batcher._settings = batcher._settings.model_copy(update={"stall_seconds": 0.0})
         await wait_for_health(batcher, "stuck")
         batcher.fail()
         with pytest.raises(Problem, match="engine"):
@@ -243,7 +245,7 @@ def test_idle_translator_waits_for_its_share_while_another_is_busy() -> None:
     async def body(batcher: Batcher) -> None:
         first = asyncio.create_task(translate(batcher, "a", "b", "c"))  # a and b are held, c is not
         await wait_for_start(idle)
-        batcher._wait_seconds = 2 * TIMEOUT_SECONDS
+        batcher._settings = batcher._settings.model_copy(update={"wait_seconds": 2 * TIMEOUT_SECONDS})
         third = asyncio.create_task(translate(batcher, "d"))
         await asyncio.sleep(0.05)
         assert idle.batches == [["c"]]

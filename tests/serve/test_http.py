@@ -144,6 +144,9 @@ def test_every_response_has_a_request_id_and_security_headers(api: TestClient) -
 def test_documentation_lists_the_routes_and_loads_nothing_from_other_hosts(api: TestClient) -> None:
     paths = api.get("/openapi.json").json()["paths"]
     assert {"/v1/translate", "/v1/look", "/v1/models", "/translate", "/livez", "/metrics"} <= set(paths)
+    for path, method, name in (("/v1/models", "get", "ModelsReply"), ("/translate", "post", "TranslateResponse")):
+        schema = paths[path][method]["responses"]["200"]["content"]["application/json"]["schema"]
+        assert schema == {"$ref": f"#/components/schemas/{name}"}
     page = api.get("/docs").text
     assert "//" not in page.replace("<!doctype html>", "") and "<style" not in page
     assert api.get("/docs/docs.js").status_code == 200 and api.get("/docs/other.js").status_code == 404

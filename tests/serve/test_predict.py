@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from regard.serve import ServedModel, load_models
+from regard.serve import ServedModel, Settings, load_models
 from regard.serve.batching.batcher import Batcher
 from regard.serve.batching.jobs import PredictJob
 from regard.serve.http.problem import Problem
@@ -165,7 +165,7 @@ def test_a_full_queue_refuses_and_other_routes_answer_meanwhile(sign: ServedMode
         assert started.wait(TIMEOUT_SECONDS)
         threads.append(threading.Thread(target=predict, args=(client, "2")))
         threads[1].start()
-        wait_until(lambda: service.batchers[0].n_waiting == 1)
+        wait_until(lambda: service.batchers["sign"].n_waiting == 1)
         assert error_of(predict(client, "3")) == (429, "busy")
         assert client.get("/livez").status_code == 200
         released.set()
@@ -178,7 +178,8 @@ def test_an_invalid_input_does_not_fail_other_requests_in_its_batch() -> None:
     predictor = SignPredictor()
 
     async def run() -> list[Any]:
-        batcher = Batcher([predictor], wait_seconds=0.5, max_waiting=9, stall_seconds=600.0, threads_per_predictor=1)
+        settings = Settings(wait_seconds=0.5, max_waiting=9, stall_seconds=600.0)
+        batcher = Batcher([predictor], settings, threads_per_predictor=1)
         requests = [
             batcher.run(PredictJob(), [value], lambda _: 1, deadline_seconds=TIMEOUT_SECONDS) for value in ("1", "one")
         ]

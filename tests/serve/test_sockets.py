@@ -115,7 +115,7 @@ def test_texts_of_disconnected_clients_are_removed_from_the_queue() -> None:
         first = threading.Thread(target=server.post, args=("first",))
         first.start()
         assert translator.started.wait(TIMEOUT_SECONDS)
-        [batcher] = server.service.batchers
+        [batcher] = server.service.batchers.values()
         connections = [server.connect() for _ in range(30)]
         for number, connection in enumerate(connections):
             connection.sendall(raw_request("/v1/translate", {"text": f"disconnected {number}"}))
@@ -139,7 +139,7 @@ def test_stream_stops_when_its_client_disconnects() -> None:
             received = b""
             while b"event: sentence" not in received:
                 received += connection.recv(65_536)
-        [batcher] = server.service.batchers
+        [batcher] = server.service.batchers.values()
         wait_until(lambda: server.service.n_admitted == 0 and batcher.n_waiting == 0)
         assert len(translator.texts) < n_sentences
 

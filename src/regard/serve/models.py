@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -89,42 +89,37 @@ def _load_or_wait(path: Path, name: str, n_engines: int | None) -> ServedModel:
 def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
     description = describe(path)
     run = description.directory.parent
-    model = ServedModel(
+    translates = description.task == Translator.task
+    predictors: list[Any] = _load_translators(description, n_engines) if translates else [load_predictor(description)]
+    tags = description.tokenizers.source.tags if translates else ()
+    languages = Languages.from_facts(description.facts)  # validated: the file may come from anywhere
+    return ServedModel(
         name=name,
-        predictors=(),
+        predictors=predictors,
         task=description.task,
+        source=languages.source,
+        targets=languages.targets or tags,
         facts={
             "architecture": description.architecture,
             "size": description.size,
             "config": description.model,
             "n_parameters": _count_parameters(description.directory),
+            "engine": predictors[0].engine.name if translates else None,
         },
         description=description,
         run=run if (run / "journal.jsonl").is_file() else None,
+        tags=tags,
     )
-    if not model.translates:
-        return replace(model, predictors=[load_predictor(description)])
-    return _with_translators(model, description, n_engines)
 
 
-def _with_translators(model: ServedModel, description: Description, n_engines: int | None) -> ServedModel:
-    """The same model with translators and its languages."""
+def _load_translators(description: Description, n_engines: int | None) -> list[Translator]:
     translators = [Translator.load(description, threads=1)]
-    engine = translators[0].engine.name
-    if engine == "ctranslate2":
+    if translators[0].engine.name == "ctranslate2":
         translators += [Translator.load(description, threads=1) for _ in range((n_engines or n_cores()) - 1)]
     tags = description.tokenizers.source.tags
     for translator in translators:  # warm up: the first call allocates memory and is slow
         translator.translate(["."], target=tags[0] if tags else None)
-    languages = Languages.from_facts(description.facts)  # validated: the file may come from anywhere
-    return replace(
-        model,
-        predictors=translators,
-        source=languages.source,
-        targets=languages.targets or tags,
-        facts={"engine": engine, **model.facts},
-        tags=tags,
-    )
+    return translators
 
 
 def _unique_names(paths: Sequence[Path]) -> list[str]:

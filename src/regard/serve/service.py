@@ -39,7 +39,7 @@ class Service:
         self.n_admitted = 0  # requests in progress
         self.failure: str | None = None
         self.has_stuck_thread = False  # set by stop()
-        self._batchers = {model.name: self._create_batcher(model) for model in models if model.ready}
+        self.batchers = {model.name: self._create_batcher(model) for model in models if model.ready}
         self._health_task: asyncio.Task[None] | None = None
         self._load_task: asyncio.Task[None] | None = None
         self._runs_checked_at = -inf
@@ -54,7 +54,7 @@ class Service:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-        ended = [batcher.close() for batcher in self._batchers.values()]
+        ended = [batcher.close() for batcher in self.batchers.values()]
         self.has_stuck_thread = not all(ended)
 
     @property
@@ -70,10 +70,6 @@ class Service:
     @property
     def ready_translators(self) -> list[ServedModel]:
         return [model for model in self.models.values() if model.ready and model.translates]
-
-    @property
-    def batchers(self) -> list[Batcher]:
-        return list(self._batchers.values())
 
     def pick(self, source: str | None = None, target: str | None = None, name: str | None = None) -> ServedModel:
         """The translator with this name, or the first for these languages, preferring models that are ready."""
@@ -110,7 +106,7 @@ class Service:
         assert training.load is not None
         try:
             model = await asyncio.to_thread(training.load)
-            self._batchers[model.name] = self._create_batcher(model)
+            self.batchers[model.name] = self._create_batcher(model)
             self.models[model.name] = model
         except (UserError, OSError) as error:
             log.error("cannot load the model of %s: %s", training.name, error)
@@ -172,21 +168,21 @@ class Service:
 
     def refuse_if_full(self) -> None:
         """Raises a Problem if all queues are full; cheaper than parsing the request first."""
-        if self._batchers and all(batcher.full for batcher in self._batchers.values()):
-            self.batchers[0].throughput.n_refused += 1
-            raise too_busy(min(batcher.waiting_seconds for batcher in self.batchers))
+        if self.batchers and all(batcher.full for batcher in self.batchers.values()):
+            next(iter(self.batchers.values())).throughput.n_refused += 1
+            raise too_busy(min(batcher.waiting_seconds for batcher in self.batchers.values()))
 
     def check_health(self) -> None:
         """Checks every thread; if one is dead or stuck, fails all requests."""
         if self.failure is not None:
             return
-        for name, batcher in self._batchers.items():
+        for name, batcher in self.batchers.items():
             problem = batcher.health()
             if problem is not None:
                 self.failure = f"{name}: {problem}"
                 log.error("engine thread of model %s: %s", name, problem)
         if self.failure is not None:
-            for batcher in self._batchers.values():
+            for batcher in self.batchers.values():
                 batcher.fail()
 
     def check_count(self, texts: Sequence[Any]) -> None:
@@ -207,21 +203,15 @@ class Service:
             raise Problem(400, "too_wide", f"beam may be {limit} at most, and alternatives {limit - 1}")
 
     def require_ready(self, model: ServedModel) -> None:
-        if model.name not in self._batchers:
+        if model.name not in self.batchers:
             raise not_ready()
 
     def _get_batcher(self, model: ServedModel) -> Batcher:
         self.require_ready(model)
-        return self._batchers[model.name]
+        return self.batchers[model.name]
 
     def _create_batcher(self, model: ServedModel) -> Batcher:
-        return Batcher(
-            model.predictors,
-            wait_seconds=self.settings.wait_seconds,
-            max_waiting=self.settings.max_waiting,
-            stall_seconds=self.settings.stall_seconds,
-            threads_per_predictor=2 if model.translates else 1,
-        )
+        return Batcher(model.predictors, self.settings, threads_per_predictor=2 if model.translates else 1)
 
     async def _check_health_forever(self) -> None:
         while True:

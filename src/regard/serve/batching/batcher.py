@@ -17,6 +17,7 @@ from regard.errors import UserError
 from regard.serve.batching.jobs import Job
 from regard.serve.batching.worker import Worker
 from regard.serve.http.problem import Problem, deadline_exceeded, engine_failed, too_busy
+from regard.serve.settings import Settings
 
 MAX_BATCH_TOKENS = 1024  # source tokens, with padding
 MAX_BATCH_TEXTS = 64
@@ -97,14 +98,11 @@ class Batcher:
     def __init__(
         self,
         predictors: Sequence[Any],  # what the jobs of this model need: Translators, or one Predictor
+        settings: Settings,
         *,
-        wait_seconds: float,
-        max_waiting: int,
-        stall_seconds: float,
         threads_per_predictor: int = 2,
     ) -> None:
-        self._predictors = predictors
-        self._wait_seconds, self._max_waiting, self._stall_seconds = wait_seconds, max_waiting, stall_seconds
+        self._predictors, self._settings = predictors, settings
         self.throughput = Throughput()
         self._queues: dict[Job, dict[_QueuedInput, None]] = {}  # dicts as ordered sets: removal is O(1)
         self._running: dict[Worker, list[_QueuedInput]] = {}
@@ -166,7 +164,7 @@ class Batcher:
         for worker in self._workers:
             if worker.ended_by is not None:
                 return f"dead ({worker.ended_by})"
-            if worker.busy_seconds > self._stall_seconds + self._max_running_seconds():
+            if worker.busy_seconds > self._settings.stall_seconds + self._max_running_seconds():
                 return "stuck"
         return None
 
@@ -189,7 +187,7 @@ class Batcher:
 
         Small requests do not overtake a large one that was refused: the queue counts as full until the large one fits.
         """
-        if self.n_waiting and self.n_waiting + n_texts > self._max_waiting:
+        if self.n_waiting and self.n_waiting + n_texts > self._settings.max_waiting:
             self._n_refused_texts = max(self._n_refused_texts, n_texts)
         if self.full or (self.n_waiting and self.waiting_seconds > deadline_seconds / 2):
             self.throughput.n_refused += 1
@@ -209,7 +207,7 @@ class Batcher:
     def full(self) -> bool:
         """Whether every request is refused, whatever its size."""
         n_refused = self._n_refused_texts
-        return n_refused > 0 and self.n_waiting > 0 and self.n_waiting + n_refused > self._max_waiting
+        return n_refused > 0 and self.n_waiting > 0 and self.n_waiting + n_refused > self._settings.max_waiting
 
     @property
     def waiting_seconds(self) -> float:
@@ -252,7 +250,7 @@ class Batcher:
             queue = min(self._queues.values(), key=lambda items: next(iter(items)).queued_at)
             n_running = sum(map(len, self._running.values()))
             share = min(MAX_BATCH_TEXTS, -(-(self.n_waiting + n_running) // len(self._predictors)))
-            due = next(iter(queue)).queued_at + self._wait_seconds * (_BUSY_WAIT_FACTOR if busy else 1)
+            due = next(iter(queue)).queued_at + self._settings.wait_seconds * (_BUSY_WAIT_FACTOR if busy else 1)
             if len(queue) < MAX_BATCH_TEXTS and all(predictor in busy for predictor in self._predictors):
                 return
             if len(queue) < (share if busy else MAX_BATCH_TEXTS) and monotonic() < due:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve.http.problem import Problem, stopping, too_busy
+from regard.serve.http.problem import Problem, too_busy
 from regard.serve.http.responses import LIBRETRANSLATE_PATHS, problem_response
 from regard.serve.service import Service
 
@@ -71,7 +71,7 @@ class Admission:
             await self._app(scope, receive, send)
             return
         if self._service.closed:
-            raise stopping()
+            raise Problem(503, "stopping", "the service is stopping", retry_after=5)
         if scope["path"] in _QUEUE_PATHS:
             self._service.refuse_if_full()
         self._service.n_admitted += 1

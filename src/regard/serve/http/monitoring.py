@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from prometheus_client.registry import Collector
 from starlette.responses import FileResponse, Response
 
 from regard.serve.api.schemas import Status
-from regard.serve.batching.batcher import Batcher
 from regard.serve.http.responses import JsonResponse
 from regard.serve.service import Service
 
@@ -83,6 +82,24 @@ class Metrics:
         return generate_latest(self.registry)
 
 
+_COUNTERS = [  # name, help, field of Throughput
+    ("regard_batches", "Batches translated", "n_batches"),
+    ("regard_texts", "Texts translated", "n_texts"),
+    ("regard_refused", "Requests refused: queue full", "n_refused"),
+    ("regard_tokens", "Source tokens translated", "n_tokens"),
+    ("regard_tokens_wasted", "Source tokens translated after the client had disconnected", "n_wasted_tokens"),
+    (
+        "regard_tokens_dropped",
+        "Source tokens removed from a queue: client disconnected, or deadline exceeded",
+        "n_dropped_tokens",
+    ),
+]
+_GAUGES = [  # name, help, field of Batcher
+    ("regard_waiting_texts", "Texts in queues", "n_waiting"),
+    ("regard_waiting_tokens", "Source tokens in queues", "n_waiting_tokens"),
+]
+
+
 class _BatcherCollector(Collector):
     """Reads the state of the batchers when metrics are requested."""
 
@@ -90,32 +107,12 @@ class _BatcherCollector(Collector):
         self._service = service
 
     def collect(self) -> Iterable[Metric]:
-        batchers = self._service.batchers
-
-        def total(value: Callable[[Batcher], int]) -> int:
-            return sum(map(value, batchers))
-
-        counters: list[tuple[str, str, Callable[[Batcher], int]]] = [
-            ("regard_batches", "Batches translated", lambda batcher: batcher.throughput.n_batches),
-            ("regard_texts", "Texts translated", lambda batcher: batcher.throughput.n_texts),
-            ("regard_refused", "Requests refused: queue full", lambda batcher: batcher.throughput.n_refused),
-            ("regard_tokens", "Source tokens translated", lambda batcher: batcher.throughput.n_tokens),
-            (
-                "regard_tokens_wasted",
-                "Source tokens translated after the client had disconnected",
-                lambda batcher: batcher.throughput.n_wasted_tokens,
-            ),
-            (
-                "regard_tokens_dropped",
-                "Source tokens removed from a queue: client disconnected, or deadline exceeded",
-                lambda batcher: batcher.throughput.n_dropped_tokens,
-            ),
-        ]
-        gauges: list[tuple[str, str, Callable[[Batcher], int]]] = [
-            ("regard_waiting_texts", "Texts in queues", lambda batcher: batcher.n_waiting),
-            ("regard_waiting_tokens", "Source tokens in queues", lambda batcher: batcher.n_waiting_tokens),
-        ]
-        yield from (CounterMetricFamily(name, help_text, value=total(value)) for name, help_text, value in counters)
-        yield from (GaugeMetricFamily(name, help_text, value=total(value)) for name, help_text, value in gauges)
+        batchers = self._service.batchers.values()
+        for name, help_text, field in _COUNTERS:
+            total = sum(getattr(batcher.throughput, field) for batcher in batchers)
+            yield CounterMetricFamily(name, help_text, value=total)
+        for name, help_text, field in _GAUGES:
+            total = sum(getattr(batcher, field) for batcher in batchers)
+            yield GaugeMetricFamily(name, help_text, value=total)
         yield GaugeMetricFamily("regard_live", "Engine threads work", value=float(self._service.live))
         yield GaugeMetricFamily("regard_ready", "Accepts requests", value=float(self._service.ready))

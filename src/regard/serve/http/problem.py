@@ -27,11 +27,6 @@ def deadline_exceeded(seconds: float) -> Problem:
     )
 
 
-def stopping() -> Problem:
-    """503: the service is shutting down and only finishes the requests that it has admitted."""
-    return Problem(503, "stopping", "the service is stopping", retry_after=5)
-
-
 def not_ready() -> Problem:
     """503: the training run has not produced a model yet."""
     message = "this model is still training; GET /v1/training reports the progress"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from regard.serve.http.problem import Problem
@@ -74,10 +74,8 @@ def _fragments(value: Any) -> Iterator[str]:
         yield _to_text(value)
 
 
-class JsonResponse(Response):
+class JsonResponse(JSONResponse):
     """A JSON response; bytes are taken to be JSON already."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         return content if isinstance(content, bytes) else to_json(content)

@@ -45,7 +45,12 @@ def libretranslate_router(service: Service) -> APIRouter:
         return current
 
     @router.post(
-        "/translate", summary="Translate text", openapi_extra=schema.TRANSLATE, responses=schema.TRANSLATE_RESPONSES
+        "/translate",
+        summary="Translate text",
+        response_model=schema.TranslateResponse,
+        response_description="The translation: a text if q is a text, a list if q is a list",
+        openapi_extra=schema.request_body(schema.TranslateBody),
+        responses=schema.ERRORS,
     )
     async def translate(request: Request) -> Response:
         fields = await _read_with_key(service, request)
@@ -54,19 +59,31 @@ def libretranslate_router(service: Service) -> APIRouter:
     @router.post(
         "/detect",
         summary="Detect the language of a text",
-        openapi_extra=schema.DETECT,
-        responses=schema.DETECT_RESPONSES,
+        response_model=list[schema.Detection],
+        response_description="The likely languages, best first",
+        openapi_extra=schema.request_body(schema.DetectBody),
+        responses=schema.ERRORS,
     )
     async def detect(request: Request) -> Response:
         fields = await _read_with_key(service, request)
         return JsonResponse(await api().detect(fields))
 
-    @router.get("/languages", summary="List the supported languages", responses=schema.LANGUAGES_RESPONSES)
+    @router.get(
+        "/languages",
+        summary="List the supported languages",
+        response_model=list[schema.Language],
+        response_description="The languages, and which targets each can be translated into",
+    )
     async def languages(request: Request) -> Response:
         await _read_with_key(service, request)
         return JsonResponse(api().languages())
 
-    @router.get("/frontend/settings", summary="Settings for a web page", responses=schema.SETTINGS_RESPONSES)
+    @router.get(
+        "/frontend/settings",
+        summary="Settings for a web page",
+        response_model=schema.FrontendSettings,
+        response_description="Limits, languages and features of this service",
+    )
     async def frontend_settings(request: Request) -> Response:
         await _read_with_key(service, request)
         return JsonResponse(api().frontend_settings())

@@ -1,42 +1,71 @@
-"""The OpenAPI description of LibreTranslate's API."""
+"""Requests and responses of LibreTranslate's API, as OpenAPI describes them; `fields` reads the requests."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
-_Json = dict[str, Any]
+from pydantic import BaseModel, Field
 
-
-def _object(properties: _Json, *required: str) -> _Json:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _list_of(items: _Json) -> _Json:
-    return {"type": "array", "items": items}
+_Code = Annotated[str, Field(examples=["en"])]
+_Key = Annotated[str, Field(description="API key, if the service requires one")]
 
 
-def _one_or_many(schema: _Json) -> _Json:
-    return {"oneOf": [schema, _list_of(schema)]}
+class TranslateBody(BaseModel):
+    q: str | list[str] = Field(examples=["Hello!"])
+    source: str = Field(examples=["en"], description="A language code, or auto to detect it")
+    target: str = Field(examples=["de"])
+    format: Literal["text", "html"] = "text"
+    alternatives: int = Field(default=0, ge=0)
+    api_key: _Key = ""
 
 
-def _request(body: _Json) -> _Json:
-    types = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
-    return {"requestBody": {"required": True, "content": {content_type: {"schema": body} for content_type in types}}}
+class DetectBody(BaseModel):
+    q: str = Field(examples=["Hello!"])
+    api_key: _Key = ""
 
 
-def _response(description: str, body: _Json) -> _Json:
-    return {"description": description, "content": {"application/json": {"schema": body}}}
+class Detection(BaseModel):
+    confidence: float = Field(ge=0, le=100)
+    language: _Code
 
 
-_TEXT: _Json = {"type": "string"}
-_KEY: _Json = {"type": "string", "description": "API key, if the service requires one"}
-_LANGUAGE: _Json = {"type": "string", "example": "en"}
-_ERROR = _object({"error": _TEXT}, "error")
-_DETECTION = _object(
-    {"confidence": {"type": "number", "minimum": 0, "maximum": 100}, "language": _LANGUAGE}, "language"
-)
-_ERRORS: dict[int | str, _Json] = {
-    status: _response(description, _ERROR)
+class TranslateResponse(BaseModel):
+    translatedText: str | list[str]
+    detectedLanguage: Detection | list[Detection] | None = None
+    alternatives: list[str] | list[list[str]] = []
+
+
+class NamedLanguage(BaseModel):
+    code: _Code
+    name: str
+
+
+class Language(NamedLanguage):
+    targets: list[_Code]
+
+
+class LanguagePair(BaseModel):
+    source: NamedLanguage
+    target: NamedLanguage
+
+
+class FrontendSettings(BaseModel):
+    apiKeys: bool
+    charLimit: int
+    filesTranslation: bool
+    frontendTimeout: int
+    keyRequired: bool
+    language: LanguagePair
+    suggestions: bool
+    supportedFilesFormat: list[str]
+
+
+class LibreTranslateError(BaseModel):
+    error: str
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": LibreTranslateError, "description": description}
     for status, description in {
         400: "A parameter is missing or not supported",
         401: "An API key is required",
@@ -49,63 +78,9 @@ _ERRORS: dict[int | str, _Json] = {
     }.items()
 }
 
-TRANSLATE = _request(
-    _object(
-        {
-            "q": _one_or_many(_TEXT | {"example": "Hello!"}),
-            "source": {"type": "string", "example": "en", "description": "A language code, or auto to detect it"},
-            "target": {"type": "string", "example": "de"},
-            "format": {"type": "string", "enum": ["text", "html"], "default": "text"},
-            "alternatives": {"type": "integer", "minimum": 0, "default": 0},
-            "api_key": _KEY,
-        },
-        "q",
-        "source",
-        "target",
-    )
-)
-TRANSLATE_RESPONSES: dict[int | str, _Json] = _ERRORS | {
-    200: _response(
-        "The translation: a text if q is a text, a list if q is a list",
-        _object(
-            {
-                "translatedText": _one_or_many(_TEXT),
-                "detectedLanguage": _one_or_many(_DETECTION),
-                "alternatives": {"type": "array"},
-            },
-            "translatedText",
-        ),
-    )
-}
-DETECT = _request(_object({"q": _TEXT | {"example": "Hello!"}, "api_key": _KEY}, "q"))
-DETECT_RESPONSES: dict[int | str, _Json] = _ERRORS | {
-    200: _response("The likely languages, best first", _list_of(_DETECTION))
-}
-LANGUAGES_RESPONSES: dict[int | str, _Json] = {
-    200: _response(
-        "The languages, and which targets each can be translated into",
-        _list_of(
-            _object({"code": _LANGUAGE, "name": _TEXT, "targets": _list_of(_LANGUAGE)}, "code", "name", "targets")
-        ),
-    )
-}
-_NAMED_LANGUAGE = _object({"code": _LANGUAGE, "name": _TEXT}, "code", "name")
-SETTINGS_RESPONSES: dict[int | str, _Json] = {
-    200: _response(
-        "Limits, languages and features of this service",
-        _object(
-            {
-                "apiKeys": {"type": "boolean"},
-                "charLimit": {"type": "integer"},
-                "filesTranslation": {"type": "boolean"},
-                "frontendTimeout": {"type": "integer"},
-                "keyRequired": {"type": "boolean"},
-                "language": _object({"source": _NAMED_LANGUAGE, "target": _NAMED_LANGUAGE}, "source", "target"),
-                "suggestions": {"type": "boolean"},
-                "supportedFilesFormat": _list_of(_TEXT),
-            },
-            "charLimit",
-            "language",
-        ),
-    )
-}
+
+def request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """The OpenAPI description of a route that takes JSON or a form."""
+    types = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+    schema = model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {content_type: {"schema": schema} for content_type in types}}}

@@ -43,7 +43,7 @@ function routeElement(api, path, method, route) {
   );
   element.append(make("h3", "Responses"), make("table", ...responses));
   const success = route.responses?.["200"]?.content?.["application/json"]?.schema;
-  const { properties, items } = resolve(api, success ?? {}); // some responses have no schema beyond "string"
+  const { properties, items } = resolve(api, success ?? {}); // some responses have no schema
   if (properties || items) element.append(propertyTable(api, success));
   return element;
 }
