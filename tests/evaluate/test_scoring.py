@@ -18,8 +18,8 @@ from sacrebleu.significance import _bootstrap_resample
 from sacrebleu.tokenizers import tokenizer_ko_mecab
 
 from regard.errors import UserError
-from regard.evaluate import TOKENIZERS, score
-from regard.evaluate.measures import bleu_values, build_measures, chrf_values, ter_values
+from regard.evaluate import score
+from regard.evaluate.measures import TOKENIZERS, bleu_values, build_measures, chrf_values, ter_values
 from regard.evaluate.significance import resampled_sums
 
 Corpus = tuple[list[str], list[list[str]]]

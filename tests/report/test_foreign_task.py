@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.metrics import Measure, chart_groups, headline, read_measures
-from regard.report import LiveReport, RunSummary, read_run, report_page, summary_line
+from regard.report import LiveReport, RunReader, RunSummary, report_page, summary_line
 
 from ..foreign.journal import MEASURES, events
 
@@ -18,7 +18,7 @@ Make = Callable[..., Path]
 def run(make_run: Make) -> RunSummary:
     directory = make_run(events())
     (directory / "recipe.toml").write_text('[model]\narchitecture = "chain"\n')
-    return read_run(directory)
+    return RunReader(directory).read()
 
 
 def test_summary_has_the_measures_of_the_task(run: RunSummary) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.report import RunSummary, read_run, report_page, summary_line
+from regard.report import RunReader, RunSummary, report_page, summary_line
 from regard.report.chart import HEIGHT, Curve, chart, scale, smooth, spread
 from regard.report.wording import few_digits
 
@@ -69,7 +69,7 @@ def whole_run() -> list[dict[str, object]]:
 
 @pytest.fixture
 def run(make_run: Make) -> RunSummary:
-    return read_run(make_run(whole_run()))
+    return RunReader(make_run(whole_run())).read()
 
 
 def test_page_has_all_sections(run: RunSummary) -> None:
@@ -130,7 +130,7 @@ def test_page_states_what_was_scored(
 
 
 def test_page_without_scores_has_no_note_on_scoring(make_run: Make) -> None:
-    assert "greedy translations" not in report_page(read_run(make_run([step(1)])))
+    assert "greedy translations" not in report_page(RunReader(make_run([step(1)])).read())
 
 
 @pytest.mark.parametrize(("dropout", "mentioned"), [(0.1, True), (0.0, False)])
@@ -148,7 +148,7 @@ def test_tick_labels_keep_half_thousands(last: float, label: str) -> None:
 
 def test_sentences_have_automatic_direction(make_run: Make) -> None:
     samples = [{"source": "a", "reference": "لم يعبر", "translation": "الحيوان"}]
-    page = Outline(report_page(read_run(make_run([step(1), validation(1, samples=samples)]))))
+    page = Outline(report_page(RunReader(make_run([step(1), validation(1, samples=samples)])).read()))
     assert [attributes.get("dir") for tag, attributes in page.elements if tag == "dd" and "class" in attributes] == [
         "auto"
     ] * 3
@@ -156,7 +156,7 @@ def test_sentences_have_automatic_direction(make_run: Make) -> None:
 
 
 def test_only_the_page_of_a_running_training_reloads(make_run: Make) -> None:
-    stopped = read_run(make_run([step(1)]))
+    stopped = RunReader(make_run([step(1)])).read()
     running = replace(stopped, state="running", eta_seconds=90.0)
     live = report_page(running, reload=True)
     assert '<meta http-equiv="refresh" content="5">' in live
@@ -170,14 +170,14 @@ def test_only_the_page_of_a_running_training_reloads(make_run: Make) -> None:
 def test_empty_run_has_a_page(make_run: Make) -> None:
     run = make_run([])
     (run / "recipe.toml").write_text("")
-    page = Outline(report_page(read_run(run)))
+    page = Outline(report_page(RunReader(run).read()))
     assert page.open == []
     assert "no steps yet" in page.text
 
 
 def test_consecutive_equal_outputs_are_shown_once(make_run: Make) -> None:
     texts = ["a", "a", "b", *(str(i) for i in range(40)), "ein Hund", "ein Hund"]
-    page = report_page(read_run(make_run(validation(i + 1, text) for i, text in enumerate(texts))))
+    page = report_page(RunReader(make_run(validation(i + 1, text) for i, text in enumerate(texts))).read())
     times = re.findall(r"<dt>step (.*?)</dt>", page)
     assert (times[0], times[-1]) == ("1–2", "44–45 ✓")
     assert len(times) == 8
@@ -190,7 +190,7 @@ def test_invalid_numbers_are_left_out(make_run: Make) -> None:
         step(3),
         validation(3, loss="nan"),
     ]
-    page = report_page(read_run(make_run(events)))
+    page = report_page(RunReader(make_run(events)).read())
     assert "nan" not in page.lower().replace("finance", "")
     assert Outline(page).open == []
 

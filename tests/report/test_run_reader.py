@@ -13,7 +13,7 @@ import pytest
 
 from regard.durable import lock_directory
 from regard.errors import RunError
-from regard.report import RunReader, read_run, report_page
+from regard.report import RunReader, report_page
 from regard.report.replay import MAX_CHARACTERS, MAX_FINDINGS, MAX_NOTES, MAX_POINTS
 
 from .conftest import finished, step, validation
@@ -24,7 +24,7 @@ Make = Callable[..., Path]
 def test_summary_of_a_finished_run_is_complete(make_run: Make) -> None:
     plan = {"event": "plan", "n_parameters": 5, "steps": 4, "seconds_a_step": 2.0}
     events = [plan, *map(step, (1, 2)), validation(2, "ein"), *map(step, (3, 4)), validation(4), finished()]
-    summary = read_run(make_run(events)).to_dict()
+    summary = RunReader(make_run(events)).read().to_dict()
     assert (summary["format"], summary["name"], summary["state"]) == ("regard-run/2", "en-de", "finished")
     assert summary["recipe"]["model"]["d_model"] == 128
     assert summary["plan"] == {"n_parameters": 5, "steps": 4, "seconds_a_step": 2.0}
@@ -47,7 +47,7 @@ def test_summary_of_a_finished_run_is_complete(make_run: Make) -> None:
 def test_repeated_steps_appear_once(make_run: Make) -> None:
     before = [*(step(i, nll=9.0) for i in range(1, 31)), validation(10), validation(30, "falsch")]
     after = [{"event": "resume", "step": 20, "steps": 100}, *(step(i, nll=1.0) for i in range(21, 26))]
-    summary = read_run(make_run(before + after))
+    summary = RunReader(make_run(before + after)).read()
     assert [point.step for point in summary.steps] == list(range(1, 26))
     assert [point.loss for point in summary.steps] == [10.0] * 20 + [2.0] * 5
     assert [point.step for point in summary.validations] == [10]
@@ -56,7 +56,7 @@ def test_repeated_steps_appear_once(make_run: Make) -> None:
 
 
 def test_run_restarted_without_a_checkpoint_forgets_its_old_steps(make_run: Make) -> None:
-    summary = read_run(make_run([*map(step, range(1, 9)), validation(8), *map(step, (1, 2))]))
+    summary = RunReader(make_run([*map(step, range(1, 9)), validation(8), *map(step, (1, 2))])).read()
     assert [point.step for point in summary.steps] == [1, 2]
     assert (summary.validations, summary.samples) == ((), ())
 
@@ -98,40 +98,40 @@ def test_replaced_journal_is_read_from_its_start(make_run: Make) -> None:
 
 def test_locked_run_is_running_and_has_an_eta(make_run: Make) -> None:
     run = make_run(map(step, range(1, 11)))
-    assert read_run(run).state == "stopped"
+    assert RunReader(run).read().state == "stopped"
     with lock_directory(run):
-        summary = read_run(run)
+        summary = RunReader(run).read()
         assert (summary.state, summary.eta_seconds) == ("running", pytest.approx(180))
-    assert read_run(run).eta_seconds is None
+    assert RunReader(run).read().eta_seconds is None
 
 
 def test_eta_is_measured_since_the_last_resume(make_run: Make) -> None:
     again = [step(i, elapsed_seconds=1000 + 5.0 * i) for i in range(11, 21)]
     run = make_run([*map(step, range(1, 11)), {"event": "resume", "step": 10, "steps": 100}, *again])
     with lock_directory(run):
-        assert read_run(run).eta_seconds == pytest.approx(80 * 5)
+        assert RunReader(run).read().eta_seconds == pytest.approx(80 * 5)
 
 
 def test_run_without_a_journal_is_summarised_from_its_model(make_run: Make) -> None:
     run = make_run([])
     (run / "journal.jsonl").unlink()
-    assert (read_run(run).state, read_run(run).steps) == ("stopped", ())
+    assert (RunReader(run).read().state, RunReader(run).read().steps) == ("stopped", ())
     digest = hashlib.sha256((run / "recipe.toml").read_bytes()).hexdigest()
     (run / "model").mkdir()
     facts = {"recipe": digest, "bleu": 12.5, "profiles": {"en": [1]}}
     (run / "model" / "config.json").write_text(json.dumps({"facts": facts}))
-    summary = read_run(run / "model")
+    summary = RunReader(run / "model").read()
     assert (summary.name, summary.state, summary.facts) == ("en-de", "finished", {"recipe": digest, "bleu": 12.5})
 
 
 def test_directory_without_a_run_is_refused_with_a_hint(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "model", tmp_path / "nowhere"):
         with pytest.raises(RunError, match=r"there is no run in .*; hint: name a directory written by `regard train`"):
-            read_run(path)
+            RunReader(path).read()
 
 
 def test_long_run_is_downsampled_and_keeps_its_ends(make_run: Make) -> None:
-    steps = [point.step for point in read_run(make_run(map(step, range(1, 20_001)))).steps]
+    steps = [point.step for point in RunReader(make_run(map(step, range(1, 20_001)))).read().steps]
     assert 400 <= len(steps) <= MAX_POINTS
     assert (steps[0], steps[-1]) == (1, 20_000)
     gaps = {later - earlier for earlier, later in pairwise(steps[:-1])}
@@ -155,7 +155,7 @@ def test_invalid_events_are_skipped(make_run: Make) -> None:
     text = (run / "journal.jsonl").read_text()
     (run / "journal.jsonl").write_text("not json\n[1]\n\n" + "[" * 100_000 + "\n" + text)
     (run / "recipe.toml").write_bytes(b"\xff\xfe = [")
-    summary = read_run(run)
+    summary = RunReader(run).read()
     assert [(point.step, point.loss, point.nll) for point in summary.steps] == [(1, None, None)]
     assert summary.recipe == {}
     assert json.loads(json.dumps(summary.to_dict(), allow_nan=False))["facts"] == {"bleu": None}
@@ -164,12 +164,12 @@ def test_invalid_events_are_skipped(make_run: Make) -> None:
 def test_recipe_values_that_json_lacks_become_text(make_run: Make) -> None:
     run = make_run([step(1)])
     (run / "recipe.toml").write_text("a = 2026-01-02\nb = nan\nc = [inf, 1.5, true, 'x']\n[d]\ne = 07:30:00\n")
-    summary = read_run(run)
+    summary = RunReader(run).read()
     assert summary.recipe == {"a": "2026-01-02", "b": "nan", "c": ["inf", 1.5, True, "x"], "d": {"e": "07:30:00"}}
     json.dumps(summary.to_dict(), allow_nan=False)
     assert "2026-01-02" in report_page(summary)
     (run / "recipe.toml").write_text(f"a = 0x{'f' * 9000}\n")
-    assert read_run(run).recipe == {}
+    assert RunReader(run).read().recipe == {}
 
 
 def test_size_of_a_summary_is_bounded(make_run: Make) -> None:
@@ -182,7 +182,7 @@ def test_size_of_a_summary_is_bounded(make_run: Make) -> None:
     for i in range(1, 3001):
         samples = [{"source": f"s{i}-{j}" * 2000, "reference": "r", "translation": "t" * 9000} for j in range(3)]
         events.append(validation(i, samples=samples))
-    summary = read_run(make_run(events))
+    summary = RunReader(make_run(events)).read()
     assert len(summary.findings) == MAX_FINDINGS
     assert len(summary.findings[0]["message"]) <= MAX_CHARACTERS + 1
     assert len(summary.notes) == MAX_NOTES
@@ -193,8 +193,8 @@ def test_size_of_a_summary_is_bounded(make_run: Make) -> None:
 def test_reading_a_run_imports_no_torch(make_run: Make) -> None:
     run = make_run([step(1), validation(1), finished()])
     program = (
-        "import sys; from regard.report import read_run, report_page;"
-        "assert report_page(read_run(sys.argv[1])); sys.exit('torch' in sys.modules)"
+        "import sys; from regard.report import RunReader, report_page;"
+        "assert report_page(RunReader(sys.argv[1]).read()); sys.exit('torch' in sys.modules)"
     )
     process = subprocess.run([sys.executable, "-c", program, str(run)], check=False, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regard.report import read_run
+from regard.report import RunReader
 
 Inline = Callable[..., Any]
 Arguments = Callable[..., list[str]]
@@ -22,7 +22,7 @@ def test_training_writes_a_report_at_its_end(inline: Inline, text: Any, argument
     page = (tmp_path / "run" / "report.html").read_text()
     assert "<b>finished</b> · 6 steps" in page
     assert "refresh" not in page
-    summary = read_run(tmp_path / "run")
+    summary = RunReader(tmp_path / "run").read()
     assert [point.step for point in summary.steps] == [1, 2, 3, 4, 5, 6]
     assert [point.step for point in summary.validations] == [3, 6]
     assert len(summary.samples) == 3
@@ -59,7 +59,7 @@ def test_live_report_is_updated_during_the_training_and_when_it_stops(
         time.sleep(0.05)
     live = page.read_text()
     assert '<meta http-equiv="refresh"' in live and "<b>training</b>" in live
-    summary = read_run(tmp_path / "run")
+    summary = RunReader(tmp_path / "run").read()
     assert summary.state == "running" and summary.eta_seconds is not None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=180)
@@ -67,7 +67,7 @@ def test_live_report_is_updated_during_the_training_and_when_it_stops(
     assert "run/report.html (open it in a browser;" in err
     stopped = page.read_text()
     assert "refresh" not in stopped and "<b>stopped</b>" in stopped
-    assert read_run(tmp_path / "run").state == "stopped"
+    assert RunReader(tmp_path / "run").read().state == "stopped"
 
 
 def test_report_that_cannot_be_written_is_only_a_warning(
@@ -100,7 +100,7 @@ def test_street_corpus_needs_no_files(
 
     given = arguments(NoText, "run", *FEW, "text.vocabulary=400")
     assert inline(*given).returncode == 0
-    summary = read_run(tmp_path / "run")
+    summary = RunReader(tmp_path / "run").read()
     assert summary.plan is not None
     assert (summary.plan["n_pairs"], summary.plan["n_validation"]) == (300, 40)
     assert summary.recipe["data"]["train"][0]["source"] == str(tmp_path / "run" / "data" / "street" / "train.en")

@@ -20,6 +20,7 @@ from regard.cli.evaluate import (
     escape_controls,
     outputs_of,
     warn_if_tokenized,
+    write_text,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare two models. Prints whether the difference is significant, scores by length, and examples."""
-    from regard.evaluate import check_tokenizer, read_test_set
+    from regard.evaluate import check_tokenizer, comparison_page, read_test_set
     from regard.evaluate import compare as compare_outputs
 
     check_tokenizer(tokenize)
@@ -74,21 +75,13 @@ def compare(
         tokenize=tokenize,
     )
     if html is not None:
-        _write_page(html, comparison, a, b)
+        write_text(html, comparison_page(comparison, name_a=str(a), name_b=str(b)))
     comparison = comparison.with_examples(most)
     if as_json:
         report = {"a": str(a), "b": str(b)} | comparison.to_dict()
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
     else:
         _show(comparison, a, b)
-
-
-def _write_page(path: Path, comparison: "Comparison", a: Path, b: Path) -> None:
-    from regard.durable import write_file
-    from regard.evaluate import comparison_page
-
-    write_file(path, comparison_page(comparison, name_a=str(a), name_b=str(b)).encode())
-    sys.stderr.write(f"wrote {path}\n")
 
 
 def _show(comparison: "Comparison", a: Path, b: Path) -> None:

@@ -71,6 +71,7 @@ def evaluate(
         raise UserError("give either RUN or --output", hint="use RUN --source FILE, or --output FILE without RUN")
     if save_output is not None and output is not None:
         raise UserError("--save-output needs RUN", hint="drop --save-output")
+    from regard.durable import write_file
     from regard.evaluate import check_tokenizer, read_test_set, score
 
     check_tokenizer(tokenize)
@@ -81,7 +82,7 @@ def evaluate(
     else:
         outputs = _translate(run or Path(), test_set, beam, engine, target, length_penalty)
     if save_output is not None:
-        _save(save_output, outputs)
+        write_file(save_output, "".join(f"{line}\n" for line in outputs).encode())
     warn_if_tokenized(outputs, "outputs")
     scores = score(outputs, test_set.references, lowercase=lowercase, tokenize=tokenize)
     if as_json:
@@ -178,10 +179,11 @@ def escape_controls(text: str) -> str:
     return "".join(repr(char)[1:-1] if unicodedata.category(char) in _CONTROL_CATEGORIES else char for char in text)
 
 
-def _save(path: Path, outputs: list[str]) -> None:
+def write_text(path: Path, text: str) -> None:
     from regard.durable import write_file
 
-    write_file(path, "".join(f"{line}\n" for line in outputs).encode())
+    write_file(path, text.encode("utf-8", "replace"))
+    sys.stderr.write(f"wrote {path}\n")
 
 
 def _sentence(i: int, scores: "Scores", test_set: "TestSet", outputs: list[str]) -> dict[str, object]:

@@ -2,12 +2,11 @@
 
 from regard.evaluate.comparison import Comparison, Example, compare
 from regard.evaluate.comparison_page import comparison_page
-from regard.evaluate.measures import TOKENIZERS, check_tokenizer
+from regard.evaluate.measures import check_tokenizer
 from regard.evaluate.scoring import Scores, TestSet, read_test_set, score
 from regard.evaluate.word_diff import mark_changes
 
 __all__ = [
-    "TOKENIZERS",
     "Comparison",
     "Example",
     "Scores",

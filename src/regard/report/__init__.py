@@ -2,7 +2,7 @@
 
 from regard.report.live import LiveReport, is_out_of_date
 from regard.report.page import report_page, summary_line
-from regard.report.run_reader import RunReader, read_run
+from regard.report.run_reader import RunReader
 from regard.report.summary import RunSummary
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "RunReader",
     "RunSummary",
     "is_out_of_date",
-    "read_run",
     "report_page",
     "summary_line",
 ]

@@ -17,11 +17,6 @@ from regard.report.summary import RunSummary, State
 _MAX_BYTES = 1_000_000
 
 
-def read_run(path: str | Path) -> RunSummary:
-    """The summary of a run so far."""
-    return RunReader(path).read()
-
-
 class RunReader:
     """Reads a run repeatedly; each time only the new part of its journal is read."""
 
@@ -32,6 +27,7 @@ class RunReader:
         self._journal: tuple[int, int] | None = None  # device and inode
 
     def read(self) -> RunSummary:
+        """The summary of the run so far."""
         return self.summarise(self.replay())
 
     def summarise(self, replay: Replay, unfinished: State | None = None) -> RunSummary:

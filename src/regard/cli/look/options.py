@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from regard.cli.evaluate import Target as Target
-from regard.cli.evaluate import check_destination
+from regard.cli.evaluate import check_destination, write_text
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -131,13 +131,6 @@ class HeadSelection:
     def __bool__(self) -> bool:
         """Whether anything is selected."""
         return self != HeadSelection()
-
-
-def write_text(path: Path, text: str) -> None:
-    from regard.durable import write_file
-
-    write_file(path, text.encode("utf-8", "replace"))
-    sys.stderr.write(f"wrote {path}\n")
 
 
 def reject(context: typer.Context, mode: str, ignored: Set[str]) -> None:

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.look.options import HeadSelection, Outputs, write_text
+from regard.cli.evaluate import write_text
+from regard.cli.look.options import HeadSelection, Outputs
 from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
 from regard.lens.anatomy import head_ranges

@@ -35,44 +35,35 @@ def print_look(
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(escape_controls(look.source.text)))
     if look.change is None:
-        number = Text(f" {_format_log_probability(look.log_probability)}", "dim")
-        console.print(Text(escape_controls(look.target.text), "bold"), number)
+        console.print(Text(escape_controls(look.target.text), "bold"), _log_probability(look.log_probability))
     else:
         _print_change(console, look.change)
     if look.gradients is not None and not is_selected:
-        print_columns(console, list(_dependence_rows(look, level)), right_aligned={1})
+        shares = look.dependence(level)
+        assert shares is not None
+        _print_map(console, look, "cross", level, shares, "depends on (norm of the gradient, as shares)")
     elif shown is not None and (look.change is None or is_selected):
-        rows = list(_map_rows(look, shown, level))
-        print_columns(console, rows, right_aligned={1} if len(rows[0]) == 4 else set())
+        attention = shown.attention if isinstance(shown, Head) else shown
+        title, weights = _weights(look, shown, level)
+        _print_map(console, look, attention, level, weights, f"attends to ({title})")
     elif look.change is None:
         print_columns(console, list(alternative_rows(look)), right_aligned={1})
         print_columns(console, list(recorded_rows(look.trace)), right_aligned=set())
 
 
-def _map_rows(look: "Look", shown: "Head | Attention", level: "Level") -> Iterator[Row]:
-    """Word or sub-word, its probability if it is an output, a map of its attention, and the largest weights."""
-    attention = shown.attention if isinstance(shown, Head) else shown
-    title, weights = _weights(look, shown, level)
-    yield from _rows(look, attention, level, weights, f"attends to ({title})")
-
-
-def _dependence_rows(look: "Look", level: "Level") -> Iterator[Row]:
-    shares = look.dependence(level)
-    assert shares is not None
-    yield from _rows(look, "cross", level, shares, "depends on (norm of the gradient, as shares)")
-
-
-def _rows(
-    look: "Look", attention: "Attention", level: "Level", weights: "NDArray[np.float32]", title: str
-) -> Iterator[Row]:
-    rows, columns = ([escape_controls(text) for text in texts] for texts in look.labels(attention, level))
-    probabilities = _probabilities(look, level) if attention == "cross" else [()] * len(rows)
-    yield (level.removesuffix("s"), *(("probability",) if attention == "cross" else ()), "", Text(title))
-    for label, probability, row in zip(rows, probabilities, weights, strict=True):
+def _print_map(
+    console: Console, look: "Look", attention: "Attention", level: "Level", weights: "NDArray[np.float32]", title: str
+) -> None:
+    """Word or sub-word, its probability if it is an output, a map of its weights, and the largest of them."""
+    labels, columns = ([escape_controls(text) for text in texts] for texts in look.labels(attention, level))
+    probabilities = _probabilities(look, level) if attention == "cross" else [()] * len(labels)
+    rows: list[Row] = [(level.removesuffix("s"), *(("probability",) if attention == "cross" else ()), "", Text(title))]
+    for label, probability, row in zip(labels, probabilities, weights, strict=True):
         largest = sorted(zip(row, columns, strict=True), reverse=True, key=lambda item: float(item[0]))[:_MAX_NAMED]
         named = ", ".join(f"{text} {weight:.2f}" for weight, text in largest if weight >= _MIN_NAMED_WEIGHT)
         cells = "".join(_shade(float(weight)) for weight in row) if len(row) <= _MAX_MAP_WIDTH else ""
-        yield (Text(label), *probability, cells, Text(named))
+        rows.append((Text(label), *probability, cells, Text(named)))
+    print_columns(console, rows, right_aligned={1} if attention == "cross" else set())
 
 
 def _weights(look: "Look", shown: "Head | Attention", level: "Level") -> "tuple[str, NDArray[np.float32]]":
@@ -97,7 +88,7 @@ def _probabilities(look: "Look", level: "Level") -> list[Row]:
 def _print_change(console: Console, change: "Change") -> None:
     before, after = change.before, change.after
     for name, translation in (("before ", before), ("after  ", after)):
-        number = Text(f" {_format_log_probability(translation.log_probability)}", "dim")
+        number = _log_probability(translation.log_probability)
         console.print(Text(name), Text(escape_controls(translation.text), "bold"), number)
     is_changed = before.text != after.text
     header: Row = ("before", "original model", "changed model")
@@ -134,5 +125,6 @@ def _shade(weight: float) -> str:
     return next(shade for minimum, shade in _SHADES if weight >= minimum)
 
 
-def _format_log_probability(value: float) -> str:
-    return f"log-probability {value:.2f}".replace("-", "−").replace("log−", "log-")
+def _log_probability(value: float) -> Text:
+    number = f"{value:.2f}".replace("-", "−")
+    return Text(f" log-probability {number}", "dim")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from regard.cli.translate.stream import LineStream
 from regard.decoding.options import DecodingOptions
-from regard.text import ReadNotes
 from regard.translator import Translation, Translator
 
 MIN_LINES_FOR_SUMMARY = 20
@@ -22,10 +21,9 @@ class Audit:
     n_lines: int = 0
     n_blank: int = 0
     n_split: int = 0
-    remarks: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)  # on the encoding and line ends of files
     warnings: Counter[str] = field(default_factory=Counter)
     listed: list[str] = field(default_factory=list)
-    n_unlisted: int = 0
     _name: str = "standard input"
     _line_number: int = 0  # within that file
 
@@ -44,12 +42,6 @@ class Audit:
             self.warnings[label] += 1
             if self.list_warnings and len(self.listed) < MAX_LISTED:
                 self.listed.append(f"{self._name}:{self._line_number}: {label}: {translation.text[:100]}")
-            elif self.list_warnings:
-                self.n_unlisted += 1
-
-    def end_file(self, notes: ReadNotes) -> None:
-        """Add remarks on the encoding and line ends of the file."""
-        self.remarks += notes.messages(self._name)
 
     def lines(self) -> list[str]:
         """The summary; empty for a few lines without anything to report."""
@@ -61,8 +53,8 @@ class Audit:
             lines.append(total + (f": {listing}" if listing else ""))
         if self.warnings and not self.list_warnings:
             lines.append("add --warnings to list the doubtful translations")
-        unlisted = [f"and {self.n_unlisted:,} more"] if self.n_unlisted else []
-        return lines + self.listed + unlisted
+        n_unlisted = self.warnings.total() - len(self.listed) if self.list_warnings else 0
+        return lines + self.listed + ([f"and {n_unlisted:,} more"] if n_unlisted else [])
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ def translate_stream(translator: Translator, stream: LineStream, output: OutputF
             for translation in translations:
                 audit.record(translation)
             write("".join(map(output.format, lines, translations)), len(lines))
-    audit.end_file(stream.read_notes)
+    audit.remarks += stream.read_notes.messages(stream.name)
 
 
 def _tsv(translation: Translation) -> str:
