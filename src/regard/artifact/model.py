@@ -24,7 +24,8 @@ from regard.models import (
     ModelConfig,
     ModelSpec,
     load_weights,
-    require_matching_weights,
+    named_weights,
+    require_matching_tensors,
     write_tensors,
 )
 from regard.text import TokenizerPair
@@ -147,7 +148,7 @@ def _require_shapes(path: Path, spec: ModelSpec) -> None:
                 f"{path.with_name('config.json')}: model and sizes do not fit: {reason}", hint=COPY_AGAIN
             ) from error
         try:
-            require_matching_weights(model, given)
+            require_matching_tensors(named_weights(model), given)
         except ArtifactError as error:
             raise ArtifactError(f"{path}: {error.message}", hint=COPY_AGAIN) from error
     n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in given.values())

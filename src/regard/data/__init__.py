@@ -1,26 +1,17 @@
 """Ids → batches: a memory-mapped token store, length buckets, and a resumable order."""
 
-from regard.data.batch import NO_TARGET, Batch, Collator, Examples, Place
-from regard.data.build import build_store
-from regard.data.loader import Cursor, Loader, fixed_order, prefetch
-from regard.data.pairs import PairCollator, collate_pairs
-from regard.data.random_key import random_key
-from regard.data.store import TokenStore, open_store
-
-__all__ = [
-    "NO_TARGET",
-    "Batch",
-    "Collator",
-    "Cursor",
-    "Examples",
-    "Loader",
-    "PairCollator",
-    "Place",
-    "TokenStore",
-    "build_store",
-    "collate_pairs",
-    "fixed_order",
-    "open_store",
-    "prefetch",
-    "random_key",
-]
+from regard.data.batch import NO_TARGET as NO_TARGET
+from regard.data.batch import Batch as Batch
+from regard.data.batch import Collator as Collator
+from regard.data.batch import Examples as Examples
+from regard.data.batch import Place as Place
+from regard.data.build import build_store as build_store
+from regard.data.loader import Cursor as Cursor
+from regard.data.loader import Loader as Loader
+from regard.data.loader import fixed_order as fixed_order
+from regard.data.loader import prefetch as prefetch
+from regard.data.pairs import PairCollator as PairCollator
+from regard.data.pairs import collate_pairs as collate_pairs
+from regard.data.random_key import random_key as random_key
+from regard.data.store import TokenStore as TokenStore
+from regard.data.store import open_store as open_store

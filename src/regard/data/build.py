@@ -148,12 +148,10 @@ def _write_chunks(
 
 def _append(files: Mapping[str, BinaryIO], chunk: _Chunk, meta: StoreMeta) -> StoreMeta:
     """Append a chunk to the files, and return the updated counts."""
-    source_ends = meta.n_source_tokens + np.cumsum(chunk.source.lengths)
-    target_ends = meta.n_target_tokens + np.cumsum(chunk.target.lengths)
-    files["source.ids"].write(chunk.source.ids.astype(meta.id_type).tobytes())
-    files["source.offsets"].write(source_ends.astype(OFFSET_TYPE).tobytes())
-    files["target.ids"].write(chunk.target.ids.astype(meta.id_type).tobytes())
-    files["target.offsets"].write(target_ends.astype(OFFSET_TYPE).tobytes())
+    sides = {"source": (chunk.source, meta.n_source_tokens), "target": (chunk.target, meta.n_target_tokens)}
+    for name, (side, n_tokens) in sides.items():
+        files[f"{name}.ids"].write(side.ids.astype(meta.id_type).tobytes())
+        files[f"{name}.offsets"].write((n_tokens + np.cumsum(side.lengths)).astype(OFFSET_TYPE).tobytes())
     files["corpus.numbers"].write(chunk.corpora.tobytes())
     return replace(
         meta,

@@ -26,11 +26,9 @@ class BatchOrder:
     ends: NDArray[np.int64]  # (n_batches,) where it ends
 
     def __len__(self) -> int:
-        """The number of batches."""
         return len(self.starts)
 
     def __getitem__(self, index: int) -> NDArray[np.integer]:
-        """The pair indices of one batch."""
         return self.pairs[self.starts[index] : self.ends[index]]
 
 

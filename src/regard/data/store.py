@@ -49,19 +49,7 @@ class StoreMeta:
         return np.dtype("<u2" if self.vocab_size <= MAX_IDS_IN_UINT16 else "<u4")
 
     def to_json(self) -> str:
-        """The text of tokens.json."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> "StoreMeta":
-        """Parse tokens.json; raises one of STORE_ERRORS if it is invalid."""
-        values = json.loads(text)
-        if values.pop("format") != FORMAT:
-            raise ValueError("unknown format")
-        meta = cls(**values)
-        if any(not isinstance(value, str if name == "key" else int) for name, value in values.items()):
-            raise TypeError("a count is not a number")
-        return meta
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +64,6 @@ class TokenStore:
     corpora: NDArray[np.uint8]  # (n_pairs,) index of the corpus of each pair
 
     def __len__(self) -> int:
-        """The number of pairs."""
         return self.meta.n_pairs
 
     def pair(self, index: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger]]:
@@ -108,8 +95,14 @@ def _slices(
 
 
 def read_meta(directory: Path) -> StoreMeta:
-    """The tokens.json of a store; raises one of STORE_ERRORS if there is none."""
-    return StoreMeta.from_json(read_regular_file(directory / META_NAME, _MAX_META_BYTES).decode())
+    """The tokens.json of a store; raises one of STORE_ERRORS if there is none, or it is invalid."""
+    values = json.loads(read_regular_file(directory / META_NAME, _MAX_META_BYTES).decode())
+    if values.pop("format") != FORMAT:
+        raise ValueError("unknown format")
+    meta = StoreMeta(**values)
+    if any(not isinstance(value, str if name == "key" else int) for name, value in values.items()):
+        raise TypeError("a count is not a number")
+    return meta
 
 
 def open_store(directory: Path, key: str) -> TokenStore | None:

@@ -42,7 +42,6 @@ class BeamTree:
 def build_tree(
     beam_steps: Sequence[BeamStep], best: Hypothesis, tokenizer: Tokenizer, options: DecodingOptions
 ) -> BeamTree:
-    """The tree of a search for one sentence."""
     nodes = [BeamNode(0, None, 0, tokenizer.piece(tokenizer.bos_id), 0.0, 0.0, None, True, False, False)]
     children: dict[tuple[int, int], int] = {}  # (node, token) → node
     hypotheses = [0]  # the nodes that the next step continues

@@ -43,12 +43,7 @@ class Interventions:
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON of a look."""
-        return {
-            "heads_off": [head._asdict() for head in sorted(self.heads_off)],
-            "scale": self.scale,
-            "mask": self.mask,
-            "positions": self.positions,
-        }
+        return vars(self) | {"heads_off": [head._asdict() for head in sorted(self.heads_off)]}
 
 
 UNCHANGED = Interventions()

@@ -1,39 +1,22 @@
 """Model architectures, one file each. CONTRIBUTING.md lists the steps to add another."""
 
-from regard.models.architecture import ARCHITECTURES, Architecture, ModelSpec, Sizes
-from regard.models.base import Model, ModelConfig, Term, TranslationModel
-from regard.models.defaults import Defaults, Situation
-from regard.models.sites import attention_sites, model_sites
-from regard.models.transformer import PRESETS, Transformer, TransformerConfig
-from regard.models.weights import (
-    load_weights,
-    named_weights,
-    require_matching_tensor,
-    require_matching_tensors,
-    require_matching_weights,
-    write_tensors,
-)
-
-__all__ = [
-    "ARCHITECTURES",
-    "PRESETS",
-    "Architecture",
-    "Defaults",
-    "Model",
-    "ModelConfig",
-    "ModelSpec",
-    "Situation",
-    "Sizes",
-    "Term",
-    "Transformer",
-    "TransformerConfig",
-    "TranslationModel",
-    "attention_sites",
-    "load_weights",
-    "model_sites",
-    "named_weights",
-    "require_matching_tensor",
-    "require_matching_tensors",
-    "require_matching_weights",
-    "write_tensors",
-]
+from regard.models.architecture import ARCHITECTURES as ARCHITECTURES
+from regard.models.architecture import Architecture as Architecture
+from regard.models.architecture import ModelSpec as ModelSpec
+from regard.models.architecture import Sizes as Sizes
+from regard.models.base import Model as Model
+from regard.models.base import ModelConfig as ModelConfig
+from regard.models.base import Term as Term
+from regard.models.base import TranslationModel as TranslationModel
+from regard.models.defaults import Defaults as Defaults
+from regard.models.defaults import Situation as Situation
+from regard.models.sites import attention_sites as attention_sites
+from regard.models.sites import model_sites as model_sites
+from regard.models.transformer import PRESETS as PRESETS
+from regard.models.transformer import Transformer as Transformer
+from regard.models.transformer import TransformerConfig as TransformerConfig
+from regard.models.weights import load_weights as load_weights
+from regard.models.weights import named_weights as named_weights
+from regard.models.weights import require_matching_tensor as require_matching_tensor
+from regard.models.weights import require_matching_tensors as require_matching_tensors
+from regard.models.weights import write_tensors as write_tensors

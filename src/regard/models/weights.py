@@ -35,13 +35,8 @@ def load_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
             own[name].copy_(tensor)
 
 
-def require_matching_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
-    """Raise ArtifactError unless `given` matches the model's weights. Both may be on the device "meta"."""
-    require_matching_tensors(named_weights(model), given)
-
-
 def require_matching_tensors(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
-    """Raise ArtifactError unless both have the same names, shapes and dtypes."""
+    """Raise ArtifactError unless both have the same names, shapes and dtypes. Both may be on the device "meta"."""
     if missing := own.keys() - given.keys():
         raise ArtifactError(f"{len(missing)} tensors of this model are missing in the weights, e.g. {min(missing)!r}")
     if extra := given.keys() - own.keys():
