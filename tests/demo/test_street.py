@@ -332,10 +332,10 @@ def test_unseen_part_can_be_empty() -> None:
 
 
 def test_files_have_one_sentence_per_line(tmp_path: Path, corpus: StreetCorpus) -> None:
-    paths = write_corpus(tmp_path / "street", corpus)
+    write_corpus(tmp_path / "street", corpus)
     assert sorted(path.name for path in (tmp_path / "street").iterdir()) == sorted(
         f"{part}.{language}" for part in ("train", "validation", "test", "unseen") for language in ("en", "de")
     )
-    source, target = paths["test"]
+    source, target = tmp_path / "street" / "test.en", tmp_path / "street" / "test.de"
     assert source.read_bytes() == "".join(f"{pair.source}\n" for pair in corpus.test).encode()
     assert target.read_bytes() == "".join(f"{pair.target}\n" for pair in corpus.test).encode()

@@ -13,7 +13,6 @@ from regard.text.normalise import normalise
 
 OnBadPair = Literal["raise", "skip"]
 
-_CHUNK_BYTES = 1 << 20
 _TSV_HINT = "each line of a TSV file must be: source, one tab, target"
 
 
@@ -54,30 +53,24 @@ class Corpus:
 
         With `on_bad="skip"`, pairs with invalid text or the wrong number of tabs are left out.
         """
-        for pair in pairs_or_none(self, on_bad=on_bad):
-            if pair is not None:
-                yield pair
-
-
-def pairs_or_none(corpus: Corpus, *, on_bad: OnBadPair = "raise") -> Iterator[tuple[str, str] | None]:
-    """For each line, its pair; None for a bad one."""
-    if corpus.tsv is not None:
-        yield from _tsv_pairs(corpus.tsv, on_bad)
-        return
-    notes = (ReadNotes(), ReadNotes())
-    source, target = (_read(path, on_bad, note) for path, note in zip(corpus.files, notes, strict=True))
-    end = object()
-    unequal = False
-    for src, tgt in zip_longest(source, target, fillvalue=end):
-        if src is end or tgt is end:
-            unequal = True  # read on: the message gives both counts
-            continue
-        yield (src, tgt) if isinstance(src, str) and isinstance(tgt, str) else None
-    if unequal:
-        raise DataError(
-            f"{corpus.source} has {notes[0].n_lines} lines, {corpus.target} has {notes[1].n_lines}",
-            hint="line i of the target must translate line i of the source; `regard check` shows where they diverge",
-        )
+        if self.tsv is not None:
+            yield from _tsv_pairs(self.tsv, on_bad)
+            return
+        notes = (ReadNotes(), ReadNotes())
+        source, target = (_read(path, on_bad, note) for path, note in zip(self.files, notes, strict=True))
+        end = object()
+        unequal = False
+        for src, tgt in zip_longest(source, target, fillvalue=end):
+            if isinstance(src, str) and isinstance(tgt, str):
+                yield src, tgt
+            elif src is end or tgt is end:
+                unequal = True  # read on: the message gives both counts
+        if unequal:
+            raise DataError(
+                f"{self.source} has {notes[0].n_lines} lines, {self.target} has {notes[1].n_lines}",
+                hint="line i of the target must translate line i of the source; "
+                "`regard check` shows where they diverge",
+            )
 
 
 def count_pairs(corpus: Corpus, *, on_bad: OnBadPair = "raise") -> int:
@@ -89,16 +82,13 @@ def fingerprint(corpus: Corpus) -> str:
     """SHA-256 of the files, which changes with any byte."""
     digest = hashlib.sha256()
     for path in corpus.files:
-        file_digest = hashlib.sha256()
         try:
             with path.open("rb") as file:
-                while chunk := file.read(_CHUNK_BYTES):
-                    file_digest.update(chunk)
+                digest.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
             raise DataError(
                 f"{path}: cannot be read ({error.strerror or error})", hint="check its permissions"
             ) from error
-        digest.update(file_digest.digest())
     return digest.hexdigest()
 
 
@@ -124,12 +114,10 @@ def _read(path: Path, on_bad: OnBadPair, notes: ReadNotes) -> Iterator[str | Non
     return read_lines(path, notes=notes) if on_bad == "raise" else read_lines_or_none(path, notes=notes)
 
 
-def _tsv_pairs(path: Path, on_bad: OnBadPair) -> Iterator[tuple[str, str] | None]:
+def _tsv_pairs(path: Path, on_bad: OnBadPair) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(_read(path, on_bad, ReadNotes()), start=1):
         cells = [] if line is None else line.split("\t")
         if len(cells) == 2:
             yield cells[0], cells[1]
         elif on_bad == "raise":
             raise DataError(f"{path}:{number}: {len(cells) - 1} tabs instead of one", hint=_TSV_HINT)
-        else:
-            yield None

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, TypeVar
 
 import zstandard
 
 from regard.errors import DataError
 
-OnBad = Literal["raise", "skip", "replace"]
+OnBad = Literal["raise", "replace"]
+Repaired = TypeVar("Repaired")
 STDIN = Path("/dev/stdin")  # for messages; standard input is read by its file descriptor
 
 _GZIP = b"\x1f\x8b"
@@ -58,27 +59,23 @@ def _lines(count: int) -> str:
 
 
 def read_lines(path: str | Path, *, on_bad: OnBad = "raise", notes: ReadNotes | None = None) -> Iterator[str]:
-    """The lines of a file, without line ends. A bad line (invalid UTF-8, NUL) raises, is skipped or is replaced.
+    """The lines of a file, without line ends. A bad line (invalid UTF-8, NUL) raises a DataError or is replaced."""
 
-    Skipping changes line numbers; for parallel files use `read_lines_or_none`.
-    """
-    policies: dict[OnBad, Callable[[bytes], str | None] | None] = {
-        "raise": None,
-        "skip": lambda raw: None,
-        "replace": lambda raw: raw.decode("utf-8", errors="replace").replace("\x00", "\ufffd"),
-    }
-    for line in _read(Path(path), policies[on_bad], notes or ReadNotes()):
-        if line is not None:
-            yield line
+    def repair(raw: bytes, error: DataError) -> str:
+        if on_bad == "raise":
+            raise error
+        return raw.decode("utf-8", errors="replace").replace("\x00", "\ufffd")
+
+    return _read(Path(path), repair, notes or ReadNotes())
 
 
 def read_lines_or_none(path: str | Path, *, notes: ReadNotes | None = None) -> Iterator[str | None]:
     """The lines of a file; None for a bad line, so that line numbers do not change."""
-    return _read(Path(path), lambda raw: None, notes or ReadNotes())
+    return _read(Path(path), lambda raw, error: None, notes or ReadNotes())
 
 
-def _read(path: Path, repair: Callable[[bytes], str | None] | None, notes: ReadNotes) -> Iterator[str | None]:
-    """The lines of a file. A bad line is passed to `repair`; without it, a DataError is raised."""
+def _read(path: Path, repair: Callable[[bytes, DataError], Repaired], notes: ReadNotes) -> Iterator[str | Repaired]:
+    """The lines of a file. A bad line is passed to `repair`, with the error that it is."""
     for number, raw in enumerate(_raw_lines(path, notes), start=1):
         notes.n_lines = number
         if raw.endswith(b"\n"):
@@ -94,13 +91,12 @@ def _read(path: Path, repair: Callable[[bytes], str | None] | None, notes: ReadN
         except UnicodeDecodeError:
             pass
         problem, hint = _problem(raw)
-        if repair is None:
-            raise DataError(f"{path}:{number}: {problem}", hint=hint)
+        repaired = repair(raw, DataError(f"{path}:{number}: {problem}", hint=hint))
         notes.n_bad += 1
         if len(notes.bad_lines) < _MAX_EXAMPLES:
             notes.bad_lines.append(number)
             notes.bad_examples.append(f"line {number}: {problem}")
-        yield repair(raw)
+        yield repaired
 
 
 def _problem(raw: bytes) -> tuple[str, str]:

@@ -1,5 +1,7 @@
 """Samples segmentations of a word into sub-words, as regularisation: BPE-dropout and unigram sampling.
 
+A word has its leading space mark; a character without a piece becomes bytes.
+
 SentencePiece samples too, but its random numbers differ in every process. Here a segmentation is a function of the
 text, the strength and the seed, so that a resumed training run sees the same data as an uninterrupted one.
 """
@@ -7,19 +9,12 @@ text, the strength and the seed, so that a resumed training run sees the same da
 from collections.abc import Mapping
 from math import exp, log, log1p
 from random import Random
-from typing import Protocol
 
 _MAX_CACHED = 100_000
 _MAX_WORD_LENGTH = 200  # characters that are segmented together, because the time is quadratic
 _UNKNOWN_PENALTY = 10.0  # as in SentencePiece: subtracted from the worst score, for a character without a piece
 
 Pieces = Mapping[str, tuple[int, float]]  # piece → id, score
-
-
-class Sampler(Protocol):
-    """Segments a word (with its leading space mark) into ids; a character without a piece becomes bytes."""
-
-    def sample(self, word: str, strength: float, rng: Random) -> list[int]: ...
 
 
 def spell(text: str, pieces: Pieces, byte_ids: list[int]) -> list[int]:

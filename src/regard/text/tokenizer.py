@@ -11,7 +11,7 @@ import sentencepiece
 from regard.durable import read_regular_file
 from regard.errors import ArtifactError, DataError, UserError
 from regard.text.normalise import normalise
-from regard.text.subword_sampling import BpeDropout, Sampler, UnigramSampling, split_long_word
+from regard.text.subword_sampling import BpeDropout, UnigramSampling, split_long_word
 from regard.text.vocabulary import BOS_ID, EOS_ID, N_FIXED, PAD_ID, SPACE, UNK_ID, TokenizerKind, tag_piece
 
 _MAX_SIZE = 1_000_000
@@ -49,7 +49,9 @@ class Tokenizer:
 
     def encode(self, line: str, *, tag: str | None = None) -> list[int]:
         """The ids of a line, without bos and eos; `tag` puts a target language in front."""
-        return self._tag_ids(tag) + self._encode(normalise(line))
+        clean = normalise(line)
+        ids: list[int] = self._processor.encode(clean.replace(SPACE, _PLACEHOLDER))
+        return self._tag_ids(tag) + (self._restore(ids) if SPACE in clean else ids)
 
     def encode_many(self, lines: Iterable[str], *, tag: str | None = None) -> list[list[int]]:
         """The ids of many lines; faster than many calls of `encode`."""
@@ -86,12 +88,6 @@ class Tokenizer:
         """
         rng = Random(seed)
         return [self._sample(sequence, alpha, rng) for sequence in sequences]
-
-    def _encode(self, clean: str) -> list[int]:
-        if SPACE in clean:
-            return self._restore(self._processor.encode(clean.replace(SPACE, _PLACEHOLDER)))
-        ids: list[int] = self._processor.encode(clean)
-        return ids
 
     def _restore(self, ids: list[int]) -> list[int]:
         """Replace the bytes of the placeholder by those of U+2581, which SentencePiece would encode as a space."""
@@ -141,7 +137,7 @@ class Tokenizer:
         }
 
     @cached_property
-    def _sampler(self) -> Sampler:
+    def _sampler(self) -> BpeDropout | UnigramSampling:
         return (BpeDropout if self.kind == "bpe" else UnigramSampling)(self._pieces, self._byte_ids)
 
 

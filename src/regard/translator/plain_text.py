@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from regard.translator import Translation
-from regard.translator.markup.document import has_words
-
-
-class _TextLine(NamedTuple):
-    """The text of a line, and the white space around it."""
-
-    before: str
-    text: str
-    after: str
+from regard.translator.markup.placement import has_words
 
 
 class PlainText:
     """A text, split into lines; lines without letters or digits stay unchanged."""
 
     def __init__(self, text: str) -> None:
-        self._lines = [_split_line(line) for line in text.split("\n")]
-        self.texts = [line.text for line in self._lines if has_words(line.text)]  # to translate
+        self._lines = text.split("\n")
+        self.texts = [line.strip() for line in self._lines if has_words(line)]  # to translate
 
     def fill(self, translations: Sequence[Translation]) -> str:
         """The text with its lines translated, in the order of `texts`."""
@@ -36,13 +27,7 @@ class PlainText:
         return list(dict.fromkeys(texts))[1:]
 
     def _fill(self, texts: Sequence[str]) -> str:
+        """The white space around a line stays."""
         remaining = iter(texts)
-        return "\n".join(
-            f"{line.before}{next(remaining) if has_words(line.text) else line.text}{line.after}" for line in self._lines
-        )
-
-
-def _split_line(line: str) -> _TextLine:
-    text = line.strip()
-    start = line.find(text) if text else len(line)
-    return _TextLine(line[:start], text, line[start + len(text) :])
+        lines = [line.replace(line.strip(), next(remaining), 1) if has_words(line) else line for line in self._lines]
+        return "\n".join(lines)

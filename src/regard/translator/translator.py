@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from regard.artifact import Description, describe, max_length, search_options
@@ -14,7 +13,6 @@ from regard.engines.engine import Engine, EngineName, PendingHypotheses, Precisi
 from regard.errors import UserError
 from regard.text import normalise
 from regard.text.sentences import Part, split_long
-from regard.text.tokenizer import Tokenizer
 from regard.translator.details import Token, align_words, tokens_of, warnings_of
 
 BATCH_LINES = 5_000  # sorted by length and translated together
@@ -69,6 +67,7 @@ class Translator:
         self.precision = precision  # that the engine computes in
         self.options = search_options(described.facts)  # the default search options
         self._max_length = max_length(described.facts, described.max_length)
+        self._source, self._target = described.tokenizers.source, described.tokenizers.target
 
     @classmethod
     def load(
@@ -170,18 +169,8 @@ class Translator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
-
-    @property
-    def _source(self) -> Tokenizer:
-        return self.described.tokenizers.source
-
-    @property
-    def _target(self) -> Tokenizer:
-        return self.described.tokenizers.target
 
     def _submit(
         self,

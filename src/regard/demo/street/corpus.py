@@ -5,14 +5,14 @@ In German the two differ: "es" for das Tier, "sie" for die Straße. About half o
 others teach the rest of the grammar. An English sentence has exactly one translation, so a model is right or wrong.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, islice
 from pathlib import Path
 from random import Random
 
-from regard.demo.street.grammar import ActionClause, Phrase, StateClause, StreetSentence, to_text
+from regard.demo.street.grammar import ActionClause, Phrase, StateClause, StreetSentence, is_informative, to_text
 from regard.demo.street.meanings import draw_sentence
 from regard.demo.street.words import ADJECTIVE, NOUN, NOUNS, VERB
 from regard.durable import make_directory, write_file
@@ -83,14 +83,13 @@ def make_corpus(
     return StreetCorpus(tuple(train), tuple(rest[:n_valid]), tuple(rest[n_valid:]), tuple(unseen))
 
 
-def write_corpus(directory: Path, corpus: StreetCorpus) -> dict[str, tuple[Path, Path]]:
-    """Writes `train.en`, `train.de` and so on, one sentence per line, and returns the paths of each part."""
+def write_corpus(directory: Path, corpus: StreetCorpus) -> None:
+    """Writes `train.en`, `train.de` and so on, one sentence per line."""
     make_directory(directory)
     parts = {"train": corpus.train, "validation": corpus.validation, "test": corpus.test, "unseen": corpus.unseen}
     for name, pairs in parts.items():
-        _write_lines(directory / f"{name}.en", [pair.source for pair in pairs])
-        _write_lines(directory / f"{name}.de", [pair.target for pair in pairs])
-    return {name: (directory / f"{name}.en", directory / f"{name}.de") for name in parts}
+        write_file(directory / f"{name}.en", "".join(f"{pair.source}\n" for pair in pairs).encode())
+        write_file(directory / f"{name}.de", "".join(f"{pair.target}\n" for pair in pairs).encode())
 
 
 @cache
@@ -127,14 +126,9 @@ def realise(sentence: StreetSentence) -> StreetPair:
             antecedent_index=source_indices[antecedent],
             other_index=source_indices[other],
             target_index=target_indices["pronoun"],
-            informative=_is_informative(main.subject, main.object),
+            informative=is_informative(main.subject, main.object),
         )
     return StreetPair(source, target, tuple(phrase.noun.english for phrase in [*phrases, *extra]), pronoun)
-
-
-def _is_informative(subject: Phrase, other: Phrase) -> bool:
-    """Whether both have the same pronoun in English, but different ones in German."""
-    return subject.english_pronoun == other.english_pronoun and subject.german_pronoun != other.german_pronoun
 
 
 def _distinct(rng: Random, seen: set[str] | None = None) -> Iterator[StreetPair]:
@@ -151,7 +145,3 @@ def _held_out_pairs(rng: Random) -> set[frozenset[str]]:
     """Pairs of nouns that never occur together in the training set, with the animal and the street."""
     pairs = [frozenset((first.english, second.english)) for first, second in combinations(NOUNS, 2)]
     return {*rng.sample(pairs, round(HELD_OUT_SHARE * len(pairs))), frozenset(("animal", "street"))}
-
-
-def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    write_file(path, "".join(f"{line}\n" for line in lines).encode())

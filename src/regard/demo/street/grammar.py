@@ -6,16 +6,7 @@ Each word of a clause has a role ("subject", "object", "pronoun" or ""), to find
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.demo.street.words import (
-    DEGREES,
-    JOINTS,
-    PREPOSITIONS,
-    TIMES,
-    Adjective,
-    Noun,
-    Saying,
-    Verb,
-)
+from regard.demo.street.words import DEGREES, JOINTS, PREPOSITIONS, TIMES, Adjective, Noun, Saying, Verb
 
 Case = Literal["nominative", "accusative", "dative"]
 Word = tuple[str, str]  # the word and its role
@@ -41,6 +32,12 @@ _AFTER_INDEFINITE = {
     "dative": {"m": "en", "f": "en", "n": "en"},
 }
 _WITHOUT_ARTICLE = "e"  # plural, nominative and accusative
+_TO_BE = {  # present, plural
+    (True, False): ("is", "ist"),
+    (True, True): ("are", "sind"),
+    (False, False): ("was", "war"),
+    (False, True): ("were", "waren"),
+}
 _PRONOUNS = {"m": "er", "f": "sie", "n": "es", "plural": "sie"}
 
 
@@ -96,6 +93,11 @@ class Phrase:
         if self.plural:
             return self.noun.german_plural
         return self.noun.german if case == "nominative" else self.noun.oblique or self.noun.german
+
+
+def is_informative(subject: Phrase, other: Phrase) -> bool:
+    """Whether both have the same pronoun in English, but different ones in German."""
+    return subject.english_pronoun == other.english_pronoun and subject.german_pronoun != other.german_pronoun
 
 
 @dataclass(frozen=True)
@@ -177,19 +179,13 @@ class StateClause:
 
     def english(self) -> list[Word]:
         """The adjective is the last word."""
-        if self.present:
-            verb = "are" if self.subject.plural else "is"
-        else:
-            verb = "were" if self.subject.plural else "was"
+        verb, _ = _TO_BE[self.present, self.subject.plural]
         subject = [(self.subject.english_pronoun, "pronoun")] if self.as_pronoun else self.subject.english("subject")
         return [*_plain(self.time), *subject, *_plain(verb), *_plain(self.degree), *_plain(self.adjective.english)]
 
     def german(self) -> GermanClause:
         """The adjective precedes the verb or follows it; a pronoun has the gender of its noun."""
-        if self.present:
-            finite = "sind" if self.subject.plural else "ist"
-        else:
-            finite = "waren" if self.subject.plural else "war"
+        _, finite = _TO_BE[self.present, self.subject.plural]
         if self.as_pronoun:
             subject = [(self.subject.german_pronoun, "pronoun")]
         else:

@@ -7,7 +7,7 @@ A reason agrees with the action: a wide street is not crossed ("hinders"), an id
 from functools import cache
 from random import Random
 
-from regard.demo.street.grammar import ActionClause, Phrase, StateClause, StreetSentence
+from regard.demo.street.grammar import ActionClause, Phrase, StateClause, StreetSentence, is_informative
 from regard.demo.street.words import (
     ADJECTIVES,
     MOTIONS,
@@ -49,20 +49,20 @@ def _with_pronoun(rng: Random) -> StreetSentence:
         same_pronoun = agent.english_pronoun == patient.english_pronoun
         if same_pronoun and subject.is_living == object_.is_living:
             continue  # the adjective would fit both
-        is_informative = same_pronoun and agent.german_pronoun != patient.german_pronoun
-        if not is_informative and rng.random() > UNINFORMATIVE_SHARE:
+        informative = is_informative(agent, patient)
+        if not informative and rng.random() > UNINFORMATIVE_SHARE:
             continue
         mood = "hinders" if ((joint != "although") == negated) != verb.repels else "invites"
-        if not _reasons(subject, mood) or not _reasons(object_, mood):
+        if not _predicates(subject, mood) or not _predicates(object_, mood):
             continue  # else nouns with more adjectives would be antecedents more often
         antecedent = rng.choice((agent, patient))
-        adjectives = [item for item in _reasons(antecedent.noun, mood) if item is not antecedent.adjective]
+        adjectives = [item for item in _predicates(antecedent.noun, mood) if item is not antecedent.adjective]
         adjective = rng.choice(adjectives)
         time = _time(rng, 0.3)
         future = time == "tomorrow"
         main = ActionClause(agent, verb, patient, negated, future, time)
         reason = StateClause(antecedent, adjective, degree, present=future, as_pronoun=True)
-        if is_informative and not time and joint != "for" and rng.random() < 0.12:
+        if informative and not time and joint != "for" and rng.random() < 0.12:
             speaker = _speaker(rng, {subject, object_}, it=False)
             return StreetSentence(main, speaker, rng.choice(SAYINGS), joint, reason)
         return StreetSentence(main, joint=joint, reason=reason)
@@ -98,7 +98,7 @@ def _with_reason(rng: Random) -> StreetSentence:
     main = _action(rng, time=0.2, adjective=0.1, negated=negated)
     third = _other_than(rng, NOUNS, {main.subject.noun, main.object.noun})
     subject = Phrase(third, plural=rng.random() < 0.2)
-    adjective = rng.choice(_reasons(third, "hinders"))
+    adjective = rng.choice(_predicates(third, "hinders"))
     return StreetSentence(main, joint=joint, reason=StateClause(subject, adjective, degree, present=main.future))
 
 
@@ -178,15 +178,9 @@ def _time(rng: Random, probability: float) -> str:
 
 
 @cache
-def _reasons(noun: Noun, mood: str) -> tuple[Adjective, ...]:
-    """Adjectives that suit the noun and give a reason to act or not to act."""
+def _predicates(noun: Noun, mood: str = "") -> tuple[Adjective, ...]:
+    """Adjectives that suit the noun; with a mood, those that give a reason to act or not to act."""
     return tuple(item for item in ADJECTIVES if mood in item.mood and suits(item.fits, noun))
-
-
-@cache
-def _predicates(noun: Noun) -> tuple[Adjective, ...]:
-    """Adjectives that suit the noun."""
-    return tuple(item for item in ADJECTIVES if suits(item.fits, noun))
 
 
 @cache

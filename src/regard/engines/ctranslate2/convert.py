@@ -73,9 +73,9 @@ def _make_spec(loaded: LoadedModel) -> Any:
     encoder.position_encodings.encodings = _position_table(loaded, "source")
     decoder.position_encodings.encodings = _position_table(loaded, "target")
     for i, module in enumerate(model.encoder):
-        _set_encoder_layer(encoder.layer[i], module)
+        _set_layer(encoder.layer[i], module)
     for i, module in enumerate(model.decoder):
-        _set_decoder_layer(decoder.layer[i], module, first_head=head if i == layer else 0)
+        _set_layer(decoder.layer[i], module, first_head=head if i == layer else 0)
     if config.norm == "pre":
         _set_norm(encoder.layer_norm, model.encoder_norm)
         _set_norm(decoder.layer_norm, model.decoder_norm)
@@ -102,22 +102,17 @@ def _position_table(loaded: LoadedModel, side: Literal["source", "target"]) -> A
     return _array(sinusoid(N_POSITIONS, config.d_model))
 
 
-def _set_encoder_layer(spec: Any, layer: nn.Module) -> None:
-    assert isinstance(layer, EncoderLayer)
+def _set_layer(spec: Any, layer: nn.Module, first_head: int = 0) -> None:
+    """A layer of the encoder or the decoder; `first_head` of the cross-attention changes places with head 0."""
+    assert isinstance(layer, EncoderLayer | DecoderLayer)
     _set_self_attention(spec.self_attention, layer.self_attention)
-    _set_norm(spec.self_attention.layer_norm, layer.residuals[0])
     _set_feed_forward(spec.ffn, layer.feed_forward)
-    _set_norm(spec.ffn.layer_norm, layer.residuals[1])
-
-
-def _set_decoder_layer(spec: Any, layer: nn.Module, first_head: int) -> None:
-    assert isinstance(layer, DecoderLayer)
-    _set_self_attention(spec.self_attention, layer.self_attention)
-    _set_norm(spec.self_attention.layer_norm, layer.residuals[0])
-    _set_cross_attention(spec.attention, layer.cross_attention, first_head)
-    _set_norm(spec.attention.layer_norm, layer.residuals[1])
-    _set_feed_forward(spec.ffn, layer.feed_forward)
-    _set_norm(spec.ffn.layer_norm, layer.residuals[2])
+    sublayers = [spec.self_attention, spec.ffn]
+    if isinstance(layer, DecoderLayer):
+        _set_cross_attention(spec.attention, layer.cross_attention, first_head)
+        sublayers.insert(1, spec.attention)
+    for sublayer, residual in zip(sublayers, layer.residuals, strict=True):
+        _set_norm(sublayer.layer_norm, residual)
 
 
 def _set_self_attention(spec: Any, module: MultiHeadAttention) -> None:

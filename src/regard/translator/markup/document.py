@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from html import unescape
 from itertools import accumulate
 
-from regard.translator.markup.placement import AlignedText, MarkupSentence
+from regard.translator import Translation
+from regard.translator.markup.placement import MarkupSentence, has_words
 from regard.translator.markup.tokens import MarkupToken, tokenize
 
 _MAX_DEPTH = 32  # of nested tags within one sentence; deeper tags split it
@@ -37,7 +38,7 @@ class HtmlDocument:
         """The sentences to translate, as plain text."""
         return [sentence.text for sentence in self._sentences]
 
-    def fill(self, translations: Sequence[AlignedText]) -> str:
+    def fill(self, translations: Sequence[Translation]) -> str:
         """The document with its sentences translated, in the order of `texts`."""
         by_sentence = dict(zip(map(id, self._sentences), translations, strict=True))
         return "".join(part if isinstance(part, str) else part.fill(by_sentence[id(part)]) for part in self._parts)
@@ -55,11 +56,6 @@ class HtmlDocument:
         before = first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == "text" else ""
         after = last.raw[len(last.raw.rstrip()) :] if last.kind == "text" else ""
         self._parts += [before, MarkupSentence(tokens), after]
-
-
-def has_words(text: str) -> bool:
-    """Whether there is anything to translate: a letter or a digit, not only punctuation."""
-    return any(character.isalnum() for character in text)
 
 
 def _split_at_unpaired(block: list[MarkupToken]) -> Iterator[list[MarkupToken]]:

@@ -13,24 +13,15 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from html import escape, unescape
 from itertools import takewhile
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-from regard.text import normalise
+from regard.text.normalise import WORD, normalise
+from regard.translator import Translation
 from regard.translator.markup.tokens import MarkupToken
 
 _MAX_LOOK_BACK = 8  # source words before a point that are searched for an aligned one
-
-
-class AlignedText(Protocol):
-    """The attributes of a `Translation` that are needed here."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def alignment(self) -> Sequence[tuple[int, int]]: ...
 
 
 @dataclass(eq=False)
@@ -51,11 +42,11 @@ class MarkupSentence:
     def __init__(self, tokens: Sequence[MarkupToken]) -> None:
         self._root = _Node("", 0, end="")
         self._raw = self._build_tree(tokens)
-        self._spans = list(_word_spans(self._raw))
+        self._spans = [match.span() for match in WORD.finditer(self._raw)]
         self._owners = self._find_owners()
         self.text = normalise(self._raw)
 
-    def fill(self, translation: AlignedText) -> str:
+    def fill(self, translation: Translation) -> str:
         """The translation as HTML, with every tag."""
         if not self._root.children:
             return escape(translation.text, quote=False)
@@ -65,7 +56,7 @@ class MarkupSentence:
             placement: _TagPlacement = _AlignedTags(self._raw, self._spans, words, self._owners, pairs)
         else:
             placement = _ProportionalTags(self._raw, self._spans, words)
-        return _join(placement.items(self._root))
+        return _join(placement.content(self._root, 0, len(words)))
 
     def _build_tree(self, tokens: Sequence[MarkupToken]) -> str:
         """Build the tree of tags, and return the text; the caller makes sure that every start tag has an end tag."""
@@ -124,10 +115,7 @@ class _TagPlacement(ABC):
     def _point_position(self, node: _Node, parent: _Node, low: int, high: int) -> int:
         """The target word before which to put a point, or an element without words."""
 
-    def items(self, root: _Node) -> list[_Item]:
-        return self._content(root, 0, len(self._words))
-
-    def _content(self, node: _Node, low: int, high: int) -> list[_Item]:
+    def content(self, node: _Node, low: int, high: int) -> list[_Item]:
         """The items between an element's tags, if it has the target words from `low` to `high`."""
         spans = self._assign_spans(node, low, high)
         ordered = sorted(spans.values())
@@ -157,7 +145,7 @@ class _TagPlacement(ABC):
         if node.end is None:
             return [_Item("point", node.raw, spaced=self._has_spaces(node))]
         leading_outside, trailing_outside = self._punctuation_outside(node)
-        items = self._content(node, low, high)
+        items = self.content(node, low, high)
         head = [items.pop(0)] if leading_outside and items and items[0].kind == "leading" else []
         tail = [items.pop()] if trailing_outside and items and items[-1].kind == "trailing" else []
         return [*head, _Item("open", node.raw), *items, _Item("close", node.end), *tail]
@@ -169,7 +157,7 @@ class _TagPlacement(ABC):
     def _has_spaces(self, node: _Node) -> tuple[bool, bool]:
         """Whether there is a space, or nothing, before and after a point."""
         before, after = self._raw[node.start - 1 : node.start], self._raw[node.start : node.start + 1]
-        return not before or _is_space(before), not after or _is_space(after)
+        return not WORD.match(before), not WORD.match(after)
 
     def _punctuation_outside(self, node: _Node) -> tuple[bool, bool]:
         """Whether the first and last word continue outside the element with punctuation only: `<b>tired</b>.`"""
@@ -177,8 +165,8 @@ class _TagPlacement(ABC):
         for index in {bisect_right(self._starts, node.start) - 1, bisect_left(self._starts, node.stop) - 1}:
             if index >= 0:
                 start, stop = self._spans[index]
-                leading = leading or (start < node.start < stop and _is_punctuation(self._raw[start : node.start]))
-                trailing = trailing or (start < node.stop < stop and _is_punctuation(self._raw[node.stop : stop]))
+                leading = leading or (start < node.start < stop and not has_words(self._raw[start : node.start]))
+                trailing = trailing or (start < node.stop < stop and not has_words(self._raw[node.stop : stop]))
         return leading, trailing
 
 
@@ -322,8 +310,6 @@ def _complete_owners(owners: list[_Node | None]) -> list[_Node]:
 
 
 def _common_ancestor(a: _Node, b: _Node) -> _Node:
-    if a is b:
-        return a
     return [x for x, y in zip((*a.path, a), (*b.path, b), strict=False) if x is y][-1]
 
 
@@ -351,38 +337,17 @@ def _move_outside(position: int, spans: Sequence[tuple[int, int]]) -> int:
     return max(position, spans[index][1]) if index >= 0 else position
 
 
-def _word_spans(text: str) -> Iterator[tuple[int, int]]:
-    """The words as separated by `normalise`, in the text before normalisation."""
-    start: int | None = None
-    for position, character in enumerate(text):
-        if _is_space(character):
-            if start is not None:
-                yield start, position
-            start = None
-        elif start is None:
-            start = position
-    if start is not None:
-        yield start, len(text)
-
-
-@lru_cache(maxsize=4096)
-def _is_space(character: str) -> bool:
-    return not normalise(character)
-
-
-def _is_punctuation(text: str) -> bool:
-    return not any(character.isalnum() for character in text)
+def has_words(text: str) -> bool:
+    """Whether there is anything to translate: a letter or a digit, not only punctuation."""
+    return any(character.isalnum() for character in text)
 
 
 def _word_items(text: str) -> list[_Item]:
     """A word, separated from the punctuation around it."""
-    start, stop = 0, len(text)
-    while start < stop and not text[start].isalnum():
-        start += 1
-    while stop > start and not text[stop - 1].isalnum():
-        stop -= 1
-    if start == stop:
+    inside = [position for position, character in enumerate(text) if character.isalnum()]
+    if not inside:
         return [_Item("word", text, starts_word=True)]
+    start, stop = inside[0], inside[-1] + 1
     leading = [_Item("leading", text[:start], starts_word=True)] if start else []
     trailing = [_Item("trailing", text[stop:])] if stop < len(text) else []
     return [*leading, _Item("word", text[start:stop], starts_word=not leading), *trailing]
