@@ -14,6 +14,7 @@ import typer
 from pydantic import BaseModel
 
 from regard.cli.app import app
+from regard.models import ARCHITECTURES
 from regard.run import Recipe
 from regard.serve import Service, create_app, load_models
 
@@ -216,9 +217,10 @@ def test_every_command_and_flag_is_described() -> None:
 
 
 def test_every_recipe_field_is_described() -> None:
-    fields = set(recipe_fields(type(Recipe.build({"data": {"train": [{"tsv": "x"}]}}))))
-    assert {"start_from", "held_out", "d_model", "smoothing", "swiglu"} <= fields
-    assert missing(fields, ROOT / "docs" / "train.md") == []
+    raws = [{"data": {"train": [{"tsv": "x"}]}, "model": {"architecture": name}} for name in ARCHITECTURES]
+    fields = {field for raw in raws for field in recipe_fields(type(Recipe.build(raw)))}
+    assert {"start_from", "held_out", "d_model", "smoothing", "swiglu", "bidirectional"} <= fields
+    assert missing(fields, ROOT / "docs" / "train.md", ROOT / "docs" / "architectures.md") == []
 
 
 def test_every_route_is_described() -> None:

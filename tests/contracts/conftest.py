@@ -12,6 +12,7 @@ from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 VOCAB, PAD_ID = 19, 0
 _TRANSFORMER = {"n_encoder_layers": 2, "n_decoder_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0}
+_RECURRENT = {"d_model": 32, "dropout": 0.0}
 
 # architecture → configs to test
 CONFIGS: dict[str, list[dict[str, Any]]] = {
@@ -19,6 +20,20 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         _TRANSFORMER,
         _TRANSFORMER | {"norm": "pre", "activation": "swiglu", "tie": "none"},
         _TRANSFORMER | {"positions": "learned", "max_positions": 64, "attention": "additive", "tie": "target"},
+    ],
+    "rnn": [
+        _RECURRENT | {"attention": "none", "bidirectional": False},
+        _RECURRENT | {"attention": "dot"},
+    ],
+    "lstm": [
+        _RECURRENT | {"attention": "none"},
+        _RECURRENT | {"attention": "additive", "n_layers": 2},
+        _RECURRENT | {"attention": "general", "input_feeding": True, "tie": "none"},
+    ],
+    "gru": [
+        _RECURRENT | {"attention": "additive", "bidirectional": False},
+        _RECURRENT | {"attention": "dot", "input_feeding": True, "n_layers": 2},
+        _RECURRENT | {"attention": "general", "tie": "target"},
     ],
 }
 ModelMaker = Callable[..., nn.Module]

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from regard.models.base import Model, ModelConfig
 from regard.models.defaults import Defaults, PreNormDefaults
+from regard.models.recurrent import GRU, LSTM, RNN, RecurrentConfig
+from regard.models.recurrent import PRESETS as RECURRENT_PRESETS
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 
 Sizes = Mapping[str, int]  # sizes that come from the data, by the names of the model's arguments: n_src_symbols, pad_id
@@ -35,6 +37,9 @@ class Architecture(NamedTuple):
 # To add an architecture, add a line; read when a recipe is validated or a model is loaded, not at import.
 ARCHITECTURES: dict[str, Architecture] = {
     "transformer": Architecture({"translation": Transformer}, TransformerConfig, PRESETS, PreNormDefaults()),
+    "rnn": Architecture({"translation": RNN}, RecurrentConfig, RECURRENT_PRESETS["rnn"]),
+    "lstm": Architecture({"translation": LSTM}, RecurrentConfig, RECURRENT_PRESETS["lstm"]),
+    "gru": Architecture({"translation": GRU}, RecurrentConfig, RECURRENT_PRESETS["gru"]),
 }
 
 

@@ -2,6 +2,9 @@
 
 from regard.nn.attention import AttentionKind as AttentionKind
 from regard.nn.attention import MultiHeadAttention as MultiHeadAttention
+from regard.nn.attention import additive_scores as additive_scores
+from regard.nn.attention import attention_weights as attention_weights
+from regard.nn.attention import dot_product_scores as dot_product_scores
 from regard.nn.attention import padding_visible as padding_visible
 from regard.nn.cross_entropy import linear_cross_entropy as linear_cross_entropy
 from regard.nn.dropout import Dropout as Dropout
@@ -11,6 +14,10 @@ from regard.nn.embedding import LearnedPositions as LearnedPositions
 from regard.nn.embedding import Positions as Positions
 from regard.nn.embedding import SinusoidalPositions as SinusoidalPositions
 from regard.nn.embedding import sinusoid as sinusoid
+from regard.nn.recurrence import CellName as CellName
+from regard.nn.recurrence import Recurrence as Recurrence
+from regard.nn.recurrence import States as States
+from regard.nn.recurrence import select_states as select_states
 from regard.nn.state import KeyValues as KeyValues
 from regard.nn.state import shared_rows as shared_rows
 from regard.nn.sublayer import Activation as Activation

@@ -1,0 +1,294 @@
+"""The encoder–decoders that the Transformer replaced: RNN, LSTM and GRU, with and without attention.
+
+The source is read word by word, and so is the target. What the decoder knows of the source is
+
+- without attention, one vector of fixed size: the encoder's last state, which is the decoder's first (Sutskever et al.,
+  2014) and part of each of its inputs (Cho et al., 2014);
+- with "additive" attention, a mean of the encoder's outputs, weighted by the decoder's state *before* each word: it is
+  an input of the cell (Bahdanau et al., 2015);
+- with "dot" or "general" attention, such a mean, weighted by the state *after* each word (Luong et al., 2015). It is an
+  input of the next step only with `input_feeding`; without, all positions are computed at once.
+
+Shapes: B sentences, R = B · n_beams rows of a search, S source, T target, D d_model
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.models.base import ModelConfig, TranslationModel
+from regard.nn import (
+    CellName,
+    Dropout,
+    Embedding,
+    KeyValues,
+    Recurrence,
+    States,
+    Trace,
+    additive_scores,
+    at,
+    attention_weights,
+    dot_product_scores,
+    padding_visible,
+    select_states,
+    shared_rows,
+)
+
+
+class RecurrentConfig(ModelConfig, frozen=True, extra="forbid"):
+    """Sizes and variants. The cell is not among them: it is the name of the architecture."""
+
+    n_layers: int = Field(default=1, ge=1, le=1000)  # of the encoder, and of the decoder
+    d_model: int = Field(default=192, ge=2, le=65_536, multiple_of=2)
+    attention: Literal["none", "additive", "dot", "general"] = "additive"
+    bidirectional: bool = True  # the encoder: half of d_model forwards, half backwards
+    input_feeding: bool = False  # the output of a step is part of the next input: slower, for "dot" and "general"
+    reverse: bool = True  # without attention, the source is read from its end, so that its first words are near
+    # Which embeddings share a matrix. "all": source, target and output, which needs one vocabulary for both
+    # languages; "target": target and output; "none": three matrices.
+    tie: Literal["all", "target", "none"] = "all"
+
+    @property
+    def width(self) -> int:
+        return self.d_model
+
+    @property
+    def depth(self) -> int:
+        return 2 * self.n_layers
+
+    def describe(self) -> str:
+        attention = "no attention" if self.attention == "none" else f"{self.attention} attention"
+        return f"{self.n_layers}+{self.n_layers} layers of {self.d_model}, {attention}"
+
+    def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
+        if self.tie == "all" and not joint:
+            raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
+
+    @model_validator(mode="after")
+    def _feeding_needs_attention(self) -> Self:
+        if self.input_feeding and self.attention not in ("dot", "general"):
+            raise ValueError("input_feeding needs attention = 'dot' or 'general'; 'additive' always enters the cell")
+        return self
+
+
+# About as many parameters as the Transformer's presets, with a vocabulary of 8,000
+PRESETS: dict[CellName, dict[str, RecurrentConfig]] = {
+    "rnn": {"tiny": RecurrentConfig(d_model=224), "small": RecurrentConfig(n_layers=2, d_model=512)},
+    "lstm": {"tiny": RecurrentConfig(d_model=192), "small": RecurrentConfig(n_layers=2, d_model=352)},
+    "gru": {"tiny": RecurrentConfig(d_model=192), "small": RecurrentConfig(n_layers=2, d_model=384)},
+}
+
+
+@dataclass(frozen=True)
+class RecurrentMemory:
+    """What the decoder gets from the encoder."""
+
+    source: KeyValues  # (B, 1, S, D): attention with one head; without attention, one vector in place of S
+    visible: Tensor | None  # (B, 1, 1, S): False at padding; None if nothing is padded
+    first: States  # of the decoder
+
+    def select(self, rows: Tensor) -> RecurrentMemory:
+        visible = None if self.visible is None else self.visible[rows]
+        return RecurrentMemory(self.source.select(rows), visible, select_states(self.first, rows))
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """The decoder between two steps. The beams of a sentence are consecutive rows and share its memory."""
+
+    hidden: States  # of R rows
+    fed: Tensor  # (R, D): the last output, for input feeding
+    memory: RecurrentMemory  # of B sentences
+    n_beams: int = 1
+
+    def select(self, rows: Tensor) -> RecurrentState:
+        sentences, n_beams = shared_rows(rows, self.n_beams)
+        is_same = len(sentences) == len(self.memory.source.k) and bool((sentences.diff() == 1).all())
+        memory = self.memory if is_same else self.memory.select(sentences)
+        return RecurrentState(select_states(self.hidden, rows), self.fed.index_select(0, rows), memory, n_beams)
+
+
+class RecurrentAttention(nn.Module):
+    """Attention with one head. Scores of a state s and an output h: vᵀ tanh(W s + U h), s·h, or s·(U h)."""
+
+    def __init__(self, kind: str, d_model: int) -> None:
+        super().__init__()
+        if kind != "dot":
+            self.key = nn.Linear(d_model, d_model, bias=False)  # U
+        if kind == "additive":
+            self.query = nn.Linear(d_model, d_model, bias=False)  # W
+            self.energy = nn.Parameter(torch.empty(1, d_model))  # v; Bahdanau's v = 0 would keep W and U from learning
+            nn.init.normal_(self.energy, std=d_model**-0.5)
+        self.kind = kind
+        self.matrices = {name: 1 for name, _ in self.named_parameters() if name.endswith("weight")}  # for Muon
+
+    def keys_values(self, outputs: Tensor) -> KeyValues:
+        """(B, S, D) → two of (B, 1, S, D): for all steps."""
+        return KeyValues((outputs if self.kind == "dot" else self.key(outputs))[:, None], outputs[:, None])
+
+    def forward(self, s: Tensor, source: KeyValues, visible: Tensor | None, trace: Trace | None = None) -> Tensor:
+        """(B, 1, T, D) → (B, 1, T, D): the mean of the values with the weights of each state."""
+        if self.kind == "additive":
+            scores = additive_scores(self.query(s), source.k, self.energy)  # (B, 1, T, S)
+        else:
+            scores = dot_product_scores(s, source.k)  # (B, 1, T, S)
+        weights = attention_weights(scores, visible)
+        if trace is not None:
+            trace.record("scores", scores, kind="scores", axes=("head", "target", "source"))
+            trace.record("weights", weights, kind="attention", axes=("head", "target", "source"))
+        return weights @ source.v
+
+
+class Recurrent(TranslationModel):
+    """Encoder, decoder, and the embedding matrix that they share. A subclass names the cell."""
+
+    cell: ClassVar[CellName]
+
+    def __init__(self, config: RecurrentConfig, n_src_symbols: int, n_tgt_symbols: int, pad_id: int = 0) -> None:
+        super().__init__()
+        if config.tie == "all" and n_src_symbols != n_tgt_symbols:
+            raise ValueError("tie = 'all' needs one vocabulary for both languages; use 'target' or 'none'")
+        self.config: RecurrentConfig = config
+        self.pad_id = pad_id
+        d, layers, attends = config.d_model, (config.n_layers, config.dropout), config.attention != "none"
+        self.is_luong = config.attention in ("dot", "general")
+        self.target = Embedding(n_tgt_symbols, d)
+        self.source = self.target if config.tie == "all" else Embedding(n_src_symbols, d)
+        self.output = None if config.tie != "none" else Embedding(n_tgt_symbols, d)
+        self.dropout = Dropout(config.dropout)
+        self.encoder = Recurrence(self.cell, d, d, *layers, config.bidirectional, config.reverse and not attends)
+        d_last = d // 2 if config.attention == "additive" else d
+        n_bridges = (2 if self.cell == "lstm" else 1) if config.bidirectional else 0
+        self.bridge = nn.ModuleList(nn.Linear(d_last, d) for _ in range(n_bridges))
+        self.attention = RecurrentAttention(config.attention, d) if attends else None
+        self.decoder = Recurrence(self.cell, d if self.is_luong and not config.input_feeding else 2 * d, d, *layers)
+        self.readout = nn.Linear(2 * d if self.is_luong else 3 * d, d)
+        self.matrices = {"readout.weight": 1} | {f"bridge.{i}.weight": 1 for i in range(n_bridges)}  # for Muon
+
+    @property
+    def output_weight(self) -> Tensor:
+        return self.target.weight if self.output is None else self.output.weight
+
+    def encode(self, src: Tensor, trace: Trace | None = None) -> RecurrentMemory:
+        visible = padding_visible(src, self.pad_id)  # (B, 1, 1, S)
+        lengths = None if visible is None else visible.flatten(1).sum(1)  # (B,)
+        x = self._embed(self.source, src, at(trace, "source", ("source",)))
+        outputs, last = self.encoder(x, lengths, trace=at(trace, "encoder", ("source",)))  # (B, S, D)
+        first = self._first_states(last)
+        if self.attention is None:
+            vector = first[-1][0][:, None, None]  # (B, 1, 1, D)
+            return RecurrentMemory(KeyValues(vector, vector), None, first)
+        return RecurrentMemory(self.attention.keys_values(outputs), visible, first)
+
+    def features(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
+        state = self.start(self.encode(src, trace))
+        y = self._embed(self.target, tgt_in, at(trace, "target", ("target",)))
+        out: Tensor = self.dropout(self._decode(y, state, trace)[0])
+        return out
+
+    def start(self, memory: RecurrentMemory) -> RecurrentState:
+        return RecurrentState(memory.first, torch.zeros_like(memory.first[0][0]), memory)
+
+    def step(self, last: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        features, state = self._decode(self._embed(self.target, last[:, None]), state)  # (R, 1, D)
+        return self.logits(features[:, 0]).log_softmax(-1), state
+
+    def _embed(self, embedding: Embedding, ids: Tensor, trace: Trace | None = None) -> Tensor:
+        """(B, T) → (B, T, D)."""
+        embedded: Tensor = embedding(ids)
+        if trace is not None:
+            embedded = trace.record("embedding", embedded, kind="embedding", axes=(trace.axes[0], "unit"))
+        out: Tensor = self.dropout(embedded)
+        return out
+
+    def _first_states(self, last: States) -> States:
+        """The decoder's first states. Bahdanau's is tanh(W ←h_1): the direction that ends at the first word."""
+        if not self.config.bidirectional:
+            return last
+        d = self.config.d_model // 2 if self.config.attention == "additive" else self.config.d_model
+        return tuple(
+            tuple(torch.tanh(w(part[:, -d:])) for w, part in zip(self.bridge, layer, strict=True)) for layer in last
+        )
+
+    def _decode(self, y: Tensor, state: RecurrentState, trace: Trace | None = None) -> tuple[Tensor, RecurrentState]:
+        """(R, T, D) embedded words → (R, T, D) features, and the state after them."""
+        memory = state.memory
+        if self.config.attention == "additive":
+            states, fed, hidden = self._run_bahdanau(y, state)
+            features, queries = self._read(states, fed, y), torch.cat([state.hidden[-1][0][:, None], states[:, :-1]], 1)
+        elif self.config.input_feeding:
+            queries, features, hidden = self._run_with_feeding(y, state)
+            fed = torch.cat([state.fed[:, None], features[:, :-1]], 1)
+        else:
+            x = y if self.is_luong else torch.cat([y, self._context(y, memory)], -1)
+            states, hidden = self.decoder(x, states=state.hidden, trace=at(trace, "decoder", ("target",)))
+            features = self._read(states, self._context(states, memory, trace), y)
+            return features, replace(state, hidden=hidden)
+        if trace is not None:  # computed a second time, all steps at once
+            self._context(queries, memory, trace)
+            with torch.random.fork_rng(devices=[]):  # dropout may draw random numbers
+                self.decoder(torch.cat([y, fed], -1), states=state.hidden, trace=at(trace, "decoder", ("target",)))
+        return features, replace(state, hidden=hidden, fed=features[:, -1])
+
+    def _run_bahdanau(self, y: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, States]:
+        """(R, T, D) → states and contexts (R, T, D): the context comes from the state before, and enters the cell."""
+        from_words, w_fed = self._input_products(y)
+        hidden, states, contexts = state.hidden, [], []
+        for x in from_words.unbind(1):
+            contexts.append(self._context(hidden[-1][0][:, None], state.memory)[:, 0])  # (R, D)
+            s, hidden = self.decoder.step(x + F.linear(contexts[-1], w_fed), hidden)
+            states.append(s)
+        return torch.stack(states, 1), torch.stack(contexts, 1), hidden
+
+    def _run_with_feeding(self, y: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, States]:
+        """(R, T, D) → states and features (R, T, D): the features of a step are part of the next input."""
+        from_words, w_fed = self._input_products(y)
+        hidden, states, features = state.hidden, [], [state.fed]
+        for t, x in enumerate(from_words.unbind(1)):
+            s, hidden = self.decoder.step(x + F.linear(features[-1], w_fed), hidden)
+            states.append(s[:, None])
+            context = self._context(states[-1], state.memory)
+            features.append(self._read(states[-1], context, y[:, t, None])[:, 0])
+        return torch.cat(states, 1), torch.stack(features[1:], 1), hidden
+
+    def _input_products(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The part of the gates that comes from the words, for all steps, and the weights of the rest of the input."""
+        w_ih, _, b_ih, _ = self.decoder.rnns[0].all_weights[0]
+        w_words, w_fed = w_ih.chunk(2, 1)  # (G·D, D) each
+        return F.linear(y, w_words, b_ih), w_fed
+
+    def _context(self, states: Tensor, memory: RecurrentMemory, trace: Trace | None = None) -> Tensor:
+        """(R, T, D) → (R, T, D): what each state sees of the source. The beams of a sentence are queries to it."""
+        s = states.reshape(len(memory.source.v), 1, -1, states.shape[-1])  # (B, 1, n_beams · T, D)
+        if self.attention is None:
+            return memory.source.v.expand_as(s).reshape(states.shape)
+        context: Tensor = self.attention(s, memory.source, memory.visible, at(trace, "attention"))
+        return context.reshape(states.shape)
+
+    def _read(self, states: Tensor, context: Tensor, y: Tensor) -> Tensor:
+        """Luong's tanh(W[c; s]), else Bahdanau's output layer, with tanh in place of maxout: tanh(W[s; c; y])."""
+        return torch.tanh(self.readout(torch.cat([states, context] if self.is_luong else [states, context, y], -1)))
+
+
+class RNN(Recurrent):
+    """The plain recurrent network of Elman (1990): tanh(W x + U h)."""
+
+    cell = "rnn"
+
+
+class LSTM(Recurrent):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997)."""
+
+    cell = "lstm"
+
+
+class GRU(Recurrent):
+    """The gated recurrent unit (Cho et al., 2014)."""
+
+    cell = "gru"
