@@ -29,9 +29,7 @@ class Corpus:
     """The target language, such as `de`; the tokenizer then puts `>>de<<` before each source line."""
 
     def __post_init__(self) -> None:
-        two_files = self.source is not None and self.target is not None and self.tsv is None
-        one_file = self.source is None and self.target is None and self.tsv is not None
-        if not (two_files or one_file):
+        if len(self.files) != (2 if self.tsv is None else 1):
             raise DataError(
                 "a corpus needs a source and a target file, or one TSV file", hint="set source and target, or tsv"
             )

@@ -19,7 +19,7 @@ from regard.artifact import LoadedModel
 from regard.engines.alignment_head import alignment_head
 from regard.errors import ArtifactError
 from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer
-from regard.nn import FeedForward, MultiHeadAttention, Residual, sinusoid
+from regard.nn import FeedForward, MultiHeadAttention, Residual
 
 Quantization = Literal["float32", "int8"]
 
@@ -70,8 +70,9 @@ def _make_spec(loaded: LoadedModel) -> Any:
     encoder.embeddings[0].weight = _array(model.source.embedding.weight)
     decoder.embeddings.weight = _array(model.target.embedding.weight)
     decoder.projection.weight = _array(model.output_weight)
-    encoder.position_encodings.encodings = _position_table(loaded, "source")
-    decoder.position_encodings.encodings = _position_table(loaded, "target")
+    n_positions = config.max_length or N_POSITIONS
+    encoder.position_encodings.encodings = _array(model.source.positions(n_positions))
+    decoder.position_encodings.encodings = _array(model.target.positions(n_positions))
     for i, module in enumerate(model.encoder):
         _set_layer(encoder.layer[i], module)
     for i, module in enumerate(model.decoder):
@@ -92,14 +93,6 @@ def _set_vocabulary(spec: Any, loaded: LoadedModel) -> None:
     spec.config.eos_token, spec.config.unk_token = str(target.eos_id), str(target.unk_id)
     spec.config.add_source_bos = spec.config.add_source_eos = False
     spec.config.layer_norm_epsilon = 1e-5  # the default of torch
-
-
-def _position_table(loaded: LoadedModel, side: Literal["source", "target"]) -> Any:
-    config = loaded.model.config
-    if config.positions == "learned":
-        table: Tensor = getattr(loaded.model, side).positions.table
-        return _array(table)
-    return _array(sinusoid(N_POSITIONS, config.d_model))
 
 
 def _set_layer(spec: Any, layer: nn.Module, first_head: int = 0) -> None:

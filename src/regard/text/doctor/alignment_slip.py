@@ -63,7 +63,6 @@ class SideFeatures:
         self.signatures = array("Q")
 
     def add(self, line: str) -> None:
-        """Add a line."""
         if len(self.signatures) >= MAX_LINES:
             return
         signature = 0

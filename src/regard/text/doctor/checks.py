@@ -37,14 +37,14 @@ class Occurrences:
         self.lines: list[int] = []
 
     def add(self, number: int) -> None:
-        """Add a line number."""
         self.count += 1
         if len(self.lines) < MAX_EXAMPLES:
             self.lines.append(number)
 
-    def finding(self, kind: str, severity: Severity, message: str, advice: str) -> Finding:
-        """A finding about these lines."""
-        return Finding(kind, severity, self.count, tuple(self.lines), message, advice)
+    def findings(self, kind: str, severity: Severity, message: str, advice: str) -> Iterator[Finding]:
+        """A finding about these lines, if there are any."""
+        if self.count:
+            yield Finding(kind, severity, self.count, tuple(self.lines), message, advice)
 
 
 class SideChecks:
@@ -70,21 +70,17 @@ class SideChecks:
                     self.odd.setdefault(name, Occurrences()).add(number)
 
     def findings(self, name: str) -> Iterator[Finding]:
-        """Findings about this side."""
-        n_lines = self.characters.total()
-        if self.blank.count:
-            severity: Severity = "warning" if self.blank.count > 0.01 * n_lines else "note"
-            yield self.blank.finding(
-                "blank", severity, f"{name}: {_many(self.blank.count, 'blank lines')}", "they are not used in training"
-            )
-        if self.long.count:
-            message = f"{name}: {_lines(self.long.count)} longer than {_MAX_SENTENCE_LENGTH} characters"
-            yield self.long.finding("very-long", "warning", message, "split them, with one sentence per line")
-        for description, occurrences in self.odd.items():
-            severity = "warning" if occurrences.count > 0.01 * n_lines else "note"
-            yield occurrences.finding(
-                "odd-characters", severity, f"{name}: {_lines(occurrences.count)} with {description}", _ODD_ADVICE
-            )
+        blank, long = self.blank, self.long
+        message = f"{name}: {_many(blank.count, 'blank lines')}"
+        yield from blank.findings("blank", self._severity(blank), message, "they are not used in training")
+        message = f"{name}: {_lines(long.count)} longer than {_MAX_SENTENCE_LENGTH} characters"
+        yield from long.findings("very-long", "warning", message, "split them, with one sentence per line")
+        for description, odd in self.odd.items():
+            message = f"{name}: {_lines(odd.count)} with {description}"
+            yield from odd.findings("odd-characters", self._severity(odd), message, _ODD_ADVICE)
+
+    def _severity(self, occurrences: Occurrences) -> Severity:
+        return "warning" if occurrences.count > 0.01 * self.characters.total() else "note"
 
 
 def text_hash(text: str) -> int:
@@ -122,30 +118,21 @@ def unequal_counts(names: Sequence[str], n_source: int, n_target: int) -> Findin
 _TSV_ADVICE = "each line of a TSV file must be: source, one tab, target; or give two files"
 
 
-def bad_tabs(occurrences: Occurrences) -> Iterator[Finding]:
-    """Lines of a TSV file without exactly one tab."""
-    if occurrences.count:
-        message = f"{_lines(occurrences.count)} without exactly one tab"
-        yield occurrences.finding("tabs", "spoils", message, _TSV_ADVICE)
-
-
-def one_side_blank(occurrences: Occurrences, n_pairs: int) -> Iterator[Finding]:
-    """Text on one side only."""
-    if occurrences.count:
-        severity: Severity = "spoils" if occurrences.count > 0.2 * n_pairs else "warning"
-        message = f"{_lines(occurrences.count)} blank on one side only"
-        yield occurrences.finding("one-side-blank", severity, message, "translate or remove these lines on both sides")
-
-
-def equal_sides(occurrences: Occurrences, n_pairs: int) -> Iterator[Finding]:
-    """Source and target are the same text."""
-    if occurrences.count:
-        share = occurrences.count / n_pairs
-        severity: Severity = "spoils" if share > 0.2 and n_pairs >= 20 else "warning" if share > 0.01 else "note"
-        message = f"{_lines(occurrences.count)} the same on both sides ({share:.1%}), apart from case"
-        yield occurrences.finding(
-            "source-equals-target", severity, message, "too many of these teach the model to copy"
-        )
+def pair_findings(
+    bad_tabs: Occurrences, one_side_blank: Occurrences, equal_sides: Occurrences, n_pairs: int
+) -> Iterator[Finding]:
+    """Lines without exactly one tab, with text on one side only, and with the same text on both sides."""
+    message = f"{_lines(bad_tabs.count)} without exactly one tab"
+    yield from bad_tabs.findings("tabs", "spoils", message, _TSV_ADVICE)
+    severity: Severity = "spoils" if one_side_blank.count > 0.2 * n_pairs else "warning"
+    message = f"{_lines(one_side_blank.count)} blank on one side only"
+    advice = "translate or remove these lines on both sides"
+    yield from one_side_blank.findings("one-side-blank", severity, message, advice)
+    share = equal_sides.count / max(1, n_pairs)
+    severity = "spoils" if share > 0.2 and n_pairs >= 20 else "warning" if share > 0.01 else "note"
+    message = f"{_lines(equal_sides.count)} the same on both sides ({share:.1%}), apart from case"
+    advice = "too many of these teach the model to copy"
+    yield from equal_sides.findings("source-equals-target", severity, message, advice)
 
 
 def duplicates(unit: str, count: int, n_pairs: int) -> Iterator[Finding]:

@@ -95,7 +95,6 @@ class _Examination:
             yield (cells[0], cells[1]) if len(cells) == 2 else (None, None)
 
     def add(self, number: int, row: _Row) -> None:
-        """Add a line of both sides."""
         hashed = []
         for i, line in enumerate(row):
             raw = line or ""
@@ -161,9 +160,7 @@ class _Examination:
             yield checks.unequal_counts(self._side_names(), n_source, n_target)
         if not self.source_hashes:
             yield checks.empty()
-        yield from checks.bad_tabs(self.bad_tabs)
-        yield from checks.one_side_blank(self.one_side_blank, self.n_pairs)
-        yield from checks.equal_sides(self.equal_sides, self.n_pairs)
+        yield from checks.pair_findings(self.bad_tabs, self.one_side_blank, self.equal_sides, self.n_pairs)
 
     def _alignment(self) -> Iterator[Finding]:
         alignment = align(*self.features)

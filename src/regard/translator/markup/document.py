@@ -23,6 +23,7 @@ class HtmlDocument:
 
     def __init__(self, html: str) -> None:
         self._parts: list[str | MarkupSentence] = []
+        self._sentences: list[MarkupSentence] = []
         block: list[MarkupToken] = []
         for token in (*tokenize(html), MarkupToken("boundary", "")):
             if token.kind != "boundary":
@@ -43,10 +44,6 @@ class HtmlDocument:
         by_sentence = dict(zip(map(id, self._sentences), translations, strict=True))
         return "".join(part if isinstance(part, str) else part.fill(by_sentence[id(part)]) for part in self._parts)
 
-    @property
-    def _sentences(self) -> list[MarkupSentence]:
-        return [part for part in self._parts if isinstance(part, MarkupSentence)]
-
     def _add(self, tokens: list[MarkupToken]) -> None:
         """Add a sentence, without the white space around it; tokens without words stay unchanged."""
         if not any(token.kind == "text" and has_words(unescape(token.raw)) for token in tokens):
@@ -55,7 +52,8 @@ class HtmlDocument:
         first, last = tokens[0], tokens[-1]
         before = first.raw[: len(first.raw) - len(first.raw.lstrip())] if first.kind == "text" else ""
         after = last.raw[len(last.raw.rstrip()) :] if last.kind == "text" else ""
-        self._parts += [before, MarkupSentence(tokens), after]
+        self._sentences.append(MarkupSentence(tokens))
+        self._parts += [before, self._sentences[-1], after]
 
 
 def _split_at_unpaired(block: list[MarkupToken]) -> Iterator[list[MarkupToken]]:

@@ -41,21 +41,21 @@ class MarkupSentence:
 
     def __init__(self, tokens: Sequence[MarkupToken]) -> None:
         self._root = _Node("", 0, end="")
-        self._raw = self._build_tree(tokens)
-        self._spans = [match.span() for match in WORD.finditer(self._raw)]
-        self._owners = self._find_owners()
-        self.text = normalise(self._raw)
+        self.raw = self._build_tree(tokens)
+        self.spans = [match.span() for match in WORD.finditer(self.raw)]
+        self.owners = self._find_owners()
+        self.text = normalise(self.raw)
 
     def fill(self, translation: Translation) -> str:
         """The translation as HTML, with every tag."""
         if not self._root.children:
             return escape(translation.text, quote=False)
-        words, n_source = translation.text.split(), len(self._spans)
+        words, n_source = translation.text.split(), len(self.spans)
         pairs = [(s, t) for s, t in translation.alignment if 0 <= s < n_source and 0 <= t < len(words)]
         if pairs:
-            placement: _TagPlacement = _AlignedTags(self._raw, self._spans, words, self._owners, pairs)
+            placement: _TagPlacement = _AlignedTags(self, words, pairs)
         else:
-            placement = _ProportionalTags(self._raw, self._spans, words)
+            placement = _ProportionalTags(self, words)
         return _join(placement.content(self._root, 0, len(words)))
 
     def _build_tree(self, tokens: Sequence[MarkupToken]) -> str:
@@ -80,12 +80,12 @@ class MarkupSentence:
 
     def _find_owners(self) -> list[_Node]:
         """For each word, the innermost element that contains at least half of it."""
-        starts = [start for start, _ in self._spans]
-        owners = [self._root] * len(self._spans)
+        starts = [start for start, _ in self.spans]
+        owners = [self._root] * len(self.spans)
         for node in _elements(self._root):
             first = max(0, bisect_right(starts, node.start) - 1)
             for index in range(first, bisect_left(starts, node.stop)):
-                start, stop = self._spans[index]
+                start, stop = self.spans[index]
                 if 2 * (min(stop, node.stop) - max(start, node.start)) >= stop - start:
                     owners[index] = node
         return owners
@@ -103,9 +103,9 @@ class _Item(NamedTuple):
 class _TagPlacement(ABC):
     """Assigns target words to the elements of a sentence, for one translation."""
 
-    def __init__(self, raw: str, spans: Sequence[tuple[int, int]], words: Sequence[str]) -> None:
-        self._raw, self._spans, self._words = raw, spans, words
-        self._starts = [start for start, _ in spans]
+    def __init__(self, sentence: MarkupSentence, words: Sequence[str]) -> None:
+        self._raw, self._spans, self._words = sentence.raw, sentence.spans, words
+        self._starts = [start for start, _ in self._spans]
 
     @abstractmethod
     def _assign_spans(self, node: _Node, low: int, high: int) -> dict[_Node, tuple[int, int]]:
@@ -173,20 +173,13 @@ class _TagPlacement(ABC):
 class _AlignedTags(_TagPlacement):
     """By the alignment: pairs (source word, target word), at least one."""
 
-    def __init__(
-        self,
-        raw: str,
-        spans: Sequence[tuple[int, int]],
-        words: Sequence[str],
-        owners: Sequence[_Node],
-        pairs: Sequence[tuple[int, int]],
-    ) -> None:
-        super().__init__(raw, spans, words)
+    def __init__(self, sentence: MarkupSentence, words: Sequence[str], pairs: Sequence[tuple[int, int]]) -> None:
+        super().__init__(sentence, words)
         self._targets: dict[int, list[int]] = {}  # source word → target words
         owned: list[_Node | None] = [None] * len(words)
         for source, target in pairs:
             self._targets.setdefault(source, []).append(target)
-            owned[target] = owners[source]
+            owned[target] = sentence.owners[source]
         self._owners = _complete_owners(owned)
 
     def _assign_spans(self, node: _Node, low: int, high: int) -> dict[_Node, tuple[int, int]]:
@@ -250,9 +243,9 @@ class _AlignedTags(_TagPlacement):
 class _ProportionalTags(_TagPlacement):
     """Without an alignment: all tags in their order, at the same share of the words as in the source."""
 
-    def __init__(self, raw: str, spans: Sequence[tuple[int, int]], words: Sequence[str]) -> None:
-        super().__init__(raw, spans, words)
-        self._middles = [start + stop for start, stop in spans]  # twice the middle of each source word
+    def __init__(self, sentence: MarkupSentence, words: Sequence[str]) -> None:
+        super().__init__(sentence, words)
+        self._middles = [start + stop for start, stop in self._spans]  # twice the middle of each source word
         self._points: dict[_Node, int] = {}
 
     def _assign_spans(self, node: _Node, low: int, high: int) -> dict[_Node, tuple[int, int]]:
