@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
@@ -75,7 +74,7 @@ def create_app(service: Service, *, load: Callable[[ServedModel], Any] = load_le
     for router in routers:
         app.include_router(router)
     _add_page(app, service, look_service)
-    _add_exception_handlers(app)
+    app.add_exception_handler(HTTPException, _on_http_error)
     paths = {"/", "/static", *(path for router in routers for path in _paths(router))}
     _add_middleware(app, service, metrics, paths, {"/v1/translate": translate_directly})
     return app
@@ -104,30 +103,14 @@ class _RevalidatedFiles(StaticFiles):
         return response
 
 
-def _add_exception_handlers(app: FastAPI) -> None:
-    """One JSON format for all errors."""
-
-    async def on_problem(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Problem)
-        return problem_response(error, request.scope)
-
-    async def on_invalid_request(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        location = ".".join(str(part) for part in first["loc"])
-        return problem_response(Problem(422, "not_understood", f"{location}: {first['msg']}"), request.scope)
-
-    async def on_http_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        codes = {404: "not_found", 405: "method"}
-        problem = Problem(error.status_code, codes.get(error.status_code, "refused"), error.detail)
-        response = problem_response(problem, request.scope)
-        response.headers.update(error.headers or {})
-        return response
-
-    app.add_exception_handler(Problem, on_problem)
-    app.add_exception_handler(RequestValidationError, on_invalid_request)
-    app.add_exception_handler(HTTPException, on_http_error)
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    """Starlette's own errors in the format of all others, which Admission answers."""
+    assert isinstance(error, HTTPException)
+    codes = {404: "not_found", 405: "method"}
+    problem = Problem(error.status_code, codes.get(error.status_code, "refused"), error.detail)
+    response = problem_response(problem, request.scope)
+    response.headers.update(error.headers or {})
+    return response
 
 
 def _add_middleware(

@@ -161,15 +161,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 def translation_record(text: str, translation: Translation, details: bool) -> dict[str, Any]:
     """A TranslationReply as a dictionary: Pydantic would take longer."""
-    record: dict[str, Any] = {
-        "text": translation.text,
-        "score": translation.score,
-        "alternatives": [
-            {"text": alternative.text, "score": alternative.score} for alternative in translation.alternatives
-        ],
-        "warnings": translation.warnings,
-        "n_parts": translation.n_parts,
-    }
+    record = translation.to_dict()
+    record["alternatives"] = [{"text": other.text, "score": other.score} for other in translation.alternatives]
+    record["n_parts"] = translation.n_parts
     if details:
         record["words"] = _words(translation)
         record["source_words"] = normalise(text).split()

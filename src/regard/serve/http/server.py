@@ -104,7 +104,6 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None]) -> None:
         super().__init__(config)
         self._service, self._on_started = service, on_started
-        self._drain_task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -132,10 +131,7 @@ class Server(uvicorn.Server):
             self.should_exit = self.force_exit = True
             return
         self._service.draining = True
-        self._loop.call_soon_threadsafe(self._start_draining)
-
-    def _start_draining(self) -> None:
-        self._drain_task = asyncio.create_task(self._drain())
+        asyncio.run_coroutine_threadsafe(self._drain(), self._loop)
 
     async def _drain(self) -> None:
         settings = self._service.settings

@@ -140,7 +140,7 @@ class LibreTranslate:
     async def detect(self, fields: dict[str, Any]) -> list[dict[str, Any]]:
         """The likely languages, best first; several texts are joined."""
         text = "\n".join(parse_texts(fields, self._service.settings)[0])
-        return [_detection_record(detected) for detected in await asyncio.to_thread(self._detector.detect, text)]
+        return [detected._asdict() for detected in await asyncio.to_thread(self._detector.detect, text)]
 
     async def translate(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Translates one text or many; with source "auto", the language of each text is detected separately."""
@@ -149,13 +149,14 @@ class LibreTranslate:
         detected = await self._detect_sources(request, target)
         if not request.html:
             self._check_line_count(sum(text.count("\n") + 1 for text in request.texts))
-        documents = await asyncio.to_thread(lambda: [_document(text, request.html) for text in request.texts])
+        kind = HtmlDocument if request.html else PlainText
+        documents = await asyncio.to_thread(lambda: [kind(text) for text in request.texts])
         self._check_line_count(sum(len(document.texts) for document in documents))
         sources = [detection.language for detection in detected]
         translations = await self._translate_documents(documents, sources, target, request.alternatives)
         response = await asyncio.to_thread(_response, documents, translations, request.alternatives > 0)
         if request.source is None:
-            response["detectedLanguage"] = [_detection_record(detection) for detection in detected]
+            response["detectedLanguage"] = [detection._asdict() for detection in detected]
         return response if request.is_list else {name: values[0] for name, values in response.items()}
 
     async def _detect_sources(self, request: TranslateFields, target: str) -> list[Detected]:
@@ -260,16 +261,8 @@ def _language_record(code: str | None) -> dict[str, str]:
     return {"code": code, "name": language_name(code)} if code else {"code": "auto", "name": "Auto Detect"}
 
 
-def _detection_record(detected: Detected) -> dict[str, Any]:
-    return {"confidence": detected.confidence, "language": detected.language}
-
-
 def _primary(code: str) -> str:
     return code.replace("_", "-").split("-")[0]
-
-
-def _document(text: str, html: bool) -> Document:
-    return HtmlDocument(text) if html else PlainText(text)
 
 
 def _response(
