@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from time import monotonic
@@ -21,7 +22,7 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
         self._thread: Thread | None = None
         self.n_waiting = 0  # calls that have not finished
         self.busy_since: float | None = None
@@ -38,9 +39,8 @@ class Worker:
             self.ended_by = self.busy_since = None
             self._thread = Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
-        call: Future[T] = Future()
-        self._calls.put((function, call))
-        future = asyncio.wrap_future(call)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._calls.put((function, future))
         self.n_waiting += 1
         future.add_done_callback(self._on_done)
         return future
@@ -62,18 +62,22 @@ class Worker:
 
     def _run(self) -> None:
         while (scheduled := self._calls.get()) is not None:
-            function, call = scheduled
-            if not call.set_running_or_notify_cancel():
+            function, future = scheduled
+            if future.cancelled():
                 continue
             self.busy_since = monotonic()
             try:
-                result = function()
+                resolve = partial(future.set_result, function())
             except Exception as error:
-                self.busy_since = None
-                call.set_exception(error)
+                resolve = partial(future.set_exception, error)
             except BaseException as fatal:
                 self.ended_by = type(fatal).__name__
                 return
-            else:
-                self.busy_since = None
-                call.set_result(result)
+            self.busy_since = None
+            with suppress(RuntimeError):  # the loop is closed: nothing awaits the result
+                future.get_loop().call_soon_threadsafe(_unless_done, future, resolve)
+
+
+def _unless_done(future: asyncio.Future[Any], resolve: Callable[[], None]) -> None:
+    if not future.done():
+        resolve()

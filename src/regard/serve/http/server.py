@@ -57,7 +57,8 @@ def create_server(app: FastAPI, service: Service, on_started: Callable[[], None]
     class Protocol(LimitedProtocol):
         settings = service.settings
 
-    _silence_uvicorn()
+    # uvicorn logs whole exceptions, which may contain a client's text; Admission has logged their type already
+    logging.getLogger("uvicorn.error").disabled = True
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -80,14 +81,6 @@ def create_server(app: FastAPI, service: Service, on_started: Callable[[], None]
 def _url(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _silence_uvicorn() -> None:
-    """uvicorn logs whole exceptions, which may contain a client's text; Admission has logged their type already."""
-    logger = logging.getLogger("uvicorn.error")
-    logger.propagate = False
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
 
 
 def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
