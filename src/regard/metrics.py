@@ -20,10 +20,6 @@ class Measure(NamedTuple):
         """31.4, or 62.0% of a share."""
         return f"{value:,.{self.digits}{'%' if self.is_share else 'f'}}"
 
-    def show(self, value: float) -> str:
-        """With its label: "BLEU 31.4", "accuracy 62.0%"."""
-        return f"{self.label} {self.format(value)}"
-
 
 _GREEDY = "greedy translations of the first {translated} validation sentences"
 
@@ -51,6 +47,11 @@ def _read_measure(entry: Any) -> Measure | None:
             note = entry.get("note", "")
             return Measure(name, label, max(0, min(digits, 9)), higher, entry.get("is_share") is True, str(note))
     return None
+
+
+def shown(measures: Sequence[Measure], values: Mapping[str, Any]) -> list[str]:
+    """The values that there are, with their labels: "BLEU 31.4", "accuracy 62.0%"."""
+    return [f"{measure.label} {measure.format(values[measure.name])}" for measure in measures if measure.name in values]
 
 
 def headline(measures: Sequence[Measure]) -> list[Measure]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Self, TextIO
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from regard.errors import TrainingStopped
-from regard.metrics import TRANSLATION_MEASURES, Measure, headline, read_measures
+from regard.metrics import TRANSLATION_MEASURES, Measure, headline, read_measures, shown
 from regard.report.wording import duration
 from regard.run import Callbacks
 
@@ -136,8 +136,8 @@ class TrainingDisplay(Callbacks):
             remaining = min(remaining, max(0.0, self._budget_seconds - elapsed_seconds))
         eta = duration(remaining) if n_taken > 1 else "…"
         losses = {"loss": nll, **fields.get("losses", {})}  # without label smoothing, as in validations
-        shown = "  ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
-        numbers = f"step {step:,}/{steps:,}  {shown}  {self._speed:,.0f} {self._unit}/s"
+        loss_text = "  ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
+        numbers = f"step {step:,}/{steps:,}  {loss_text}  {self._speed:,.0f} {self._unit}/s"
         if self._task is not None:
             self._bar.update(self._task, completed=step, total=steps, numbers=numbers, eta=f"{eta} left")
         if not self._live and now - self._printed_at >= _SECONDS_BETWEEN_LINES:
@@ -145,20 +145,16 @@ class TrainingDisplay(Callbacks):
             self.print(f"{numbers}  {eta} left")
 
     def _on_validation(self, step: int, best: bool, **fields: Any) -> None:
-        scores = "  ".join(_shown(self._measures, fields))
+        scores = "  ".join(shown(self._measures, fields))
         self.print(f"step {step:>7,}  validation: {scores}{'  (best)' if best else ''}")
         for sample in fields.get("samples", [])[:1]:
             first, *_, last = sample.values()
             self.print(f"              {first[:80]}  →  {last[:80]}")
 
     def _on_finished(self, path: str, elapsed_seconds: float, **facts: Any) -> None:
-        scores = ", ".join(_shown(headline(self._measures), facts))
+        scores = ", ".join(shown(headline(self._measures), facts))
         self.print(f"finished in {duration(elapsed_seconds)}: {scores}")
         self.print(f"the model is in {path}/model")
 
     def _on_already_finished(self, path: str, **facts: Any) -> None:
-        self.print(f"{path} is finished: {', '.join(_shown(headline(self._measures), facts))}; nothing to do")
-
-
-def _shown(measures: Sequence[Measure], values: Mapping[str, Any]) -> list[str]:
-    return [measure.show(values[measure.name]) for measure in measures if measure.name in values]
+        self.print(f"{path} is finished: {', '.join(shown(headline(self._measures), facts))}; nothing to do")

@@ -37,7 +37,6 @@ class Difference:
 
     @property
     def difference(self) -> float:
-        """b - a."""
         return self.b - self.a
 
     @property

@@ -90,7 +90,6 @@ class Replay:
         self._updated_at: str | None = None
 
     def add(self, event: Event) -> None:
-        """Process one event."""
         if isinstance(at := event.get("at"), str):
             self._started_at = self._started_at or at[:40]
             self._updated_at = at[:40]

@@ -27,7 +27,6 @@ class RunReader:
         self._journal: tuple[int, int] | None = None  # device and inode
 
     def read(self) -> RunSummary:
-        """The summary of the run so far."""
         return self.summarise(self.replay())
 
     def summarise(self, replay: Replay, unfinished: State | None = None) -> RunSummary:

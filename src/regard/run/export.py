@@ -9,6 +9,7 @@ import torch
 
 from regard import __version__
 from regard.artifact import LoadedModel, save_model
+from regard.metrics import shown
 from regard.models import load_weights, named_weights
 from regard.run.build import PreparedRun
 from regard.training import Progress, Training, Validation, average
@@ -58,8 +59,6 @@ def model_card(prepared: PreparedRun, n_parameters: int, progress: Progress, val
     """The README.md of the model directory: data, size, training and quality."""
     recipe, task = prepared.recipe, prepared.task
     parent = f"\n- fine-tuned from: {recipe.start_from.name}" if recipe.start_from is not None else ""
-    metrics = validation.metrics
-    shown = ", ".join(measure.show(metrics[measure.name]) for measure in recipe.measures if measure.name in metrics)
     return f"""# {task.title}
 
 Architecture "{recipe.model.architecture}", trained with regard {__version__}.
@@ -67,7 +66,7 @@ Architecture "{recipe.model.architecture}", trained with regard {__version__}.
 - data: {task.describe_data(recipe, prepared.data)}{parent}
 - size: {recipe.config.describe()}, {n_parameters / 1e6:.1f}M parameters
 - training: {progress.step:,} steps, {progress.elapsed_seconds / 60:.1f} minutes
-- validation: {shown}
+- validation: {", ".join(shown(recipe.measures, validation.metrics))}
 
 `config.json` has the architecture and its sizes, `model.safetensors` the weights, and `manifest.json` a checksum of
 every file. Nothing here is executable.

@@ -100,8 +100,8 @@ def _draw_positions(run: Path | None, outputs: options.Outputs) -> None:
     if run is None:
         from regard.nn import sinusoid
 
-        table, is_learned, d_model = sinusoid(_N_POSITIONS, _PAPER_D_MODEL), False, _PAPER_D_MODEL
-        subject = "Sine and cosine, as in the paper"
+        table = sinusoid(_N_POSITIONS, _PAPER_D_MODEL)
+        title, subject = "Positional encoding", "Sine and cosine, as in the paper"
     else:
         from regard.lens import Lens
         from regard.lens.ablate import position_modules
@@ -109,8 +109,8 @@ def _draw_positions(run: Path | None, outputs: options.Outputs) -> None:
         found = next(position_modules(Lens.load(run).loaded.model), None)
         if found is None:
             raise UserError(f"the model of {run} has no vectors of positions")
-        positions = found[1]
+        name, positions = found
         table = positions(min(_N_POSITIONS, positions.limit or _N_POSITIONS)).detach()
-        is_learned, d_model, subject = positions.limit is not None, table.shape[1], f"{found[0]} of {run}"
-    title = "Learned positions" if is_learned else "Positional encoding"
-    outputs.draw(draw_positions(table.numpy(), title, f"{subject}, d_model {d_model}"))
+        title = "Positional encoding" if positions.limit is None else "Learned positions"
+        subject = f"{name} of {run}"
+    outputs.draw(draw_positions(table.numpy(), title, f"{subject}, d_model {table.shape[1]}"))

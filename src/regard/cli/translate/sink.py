@@ -57,7 +57,7 @@ class ResumableFile:
         self._part = out.with_name(f".{out.name}.part")
         self._state = out.with_name(f".{out.name}.part.json")
         self.n_lines, self._n_bytes = self._read_state() if resume else (0, 0)
-        self._file: BinaryIO | None = None
+        self._file: BinaryIO  # open inside the `with` block
 
     def _read_state(self) -> tuple[int, int]:
         """The number of lines and bytes already written; zero if the partial file is missing or too short."""
@@ -89,12 +89,10 @@ class ResumableFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
+        with suppress(OSError):
+            self._file.close()
 
     def write(self, data: bytes, n_lines: int) -> None:
-        assert self._file is not None
         try:
             self._n_bytes += self._file.write(_compress(data, self._out.suffix))
             self._file.flush()
@@ -105,7 +103,6 @@ class ResumableFile:
         self._write_state(finished=False)
 
     def finish(self) -> None:
-        assert self._file is not None
         if not self._n_bytes:
             self.write(b"", 0)  # an empty compressed file is not empty
         try:
