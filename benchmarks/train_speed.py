@@ -124,10 +124,8 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     from regard.data import Batch, Place
     from regard.models import ModelSpec, TransformerConfig
     from regard.training import TrainingConfig, keep_freed_memory
-    from regard.training.gradients import make_gradients
     from regard.training.loop import Training, train_step
-    from regard.training.optimizers import make_optimizer
-    from regard.training.workers import OneWorker
+    from regard.training.optimizers import set_rate
 
     shape = json.loads(shape_file.read_text())
     keep_freed_memory()
@@ -143,15 +141,11 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     config = TrainingConfig(clip=1.0)
     sizes = {"n_src_symbols": n_symbols, "n_tgt_symbols": n_symbols, "pad_id": 0}
     spec = ModelSpec("translation", "transformer", TransformerConfig(**shape), sizes)
-    model = spec.build().train()
-    optimizer = make_optimizer(config, model)
-    for group in optimizer.param_groups:
-        group["lr"] = 1e-4
     training = Training(
-        config=config, model=model, loader=None, validate=None, measures=(), device=torch.device("cpu"),
-        checkpoints=None, identity={}, optimizer=optimizer, ema=None, workers=OneWorker(),
-        gradients=make_gradients(config, spec, model, torch.device("cpu")),
+        config=config, spec=spec, model=spec.build(), loader=None, validate=None, measures=(), checkpoints=None,
+        device=torch.device("cpu"), identity={},
     )  # fmt: skip
+    set_rate(training.optimizer, 1e-4)
     n_tokens, started_at, metrics = 0, 0.0, {}
     for step in range(-2, n_steps):
         if step == 0:

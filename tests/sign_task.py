@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from regard.artifact import Description
 from regard.durable import commit_directory
 from regard.errors import UserError
+from regard.metrics import Measure
 from regard.tasks import TASKS, Data, Evaluation, Task
-from regard.training import Measure
 
 
 @dataclass(frozen=True)

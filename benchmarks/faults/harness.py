@@ -14,14 +14,13 @@ from functools import cached_property
 from itertools import count
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import torch
 
 from regard.artifact import save_model
-from regard.errors import ArtifactError
 from regard.models import ModelSpec, Transformer, TransformerConfig, named_weights
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
-from regard.training.journal import events
 
 STEPS, SAVE_EVERY = 60, 10
 SETTINGS = (
@@ -141,12 +140,17 @@ def wait_for_step(run: Path, process: "subprocess.Popen[str]", step: int) -> Non
         time.sleep(0.001)
 
 
+def step_events(run: Path) -> list[dict[str, Any]]:
+    """The steps in the journal of a run, which may be missing or have an incomplete last line."""
+    journal = run / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True) if journal.exists() else []
+    events = [json.loads(line) for line in lines if line.endswith(b"\n")]
+    return [event for event in events if event["event"] == "step"]
+
+
 def last_step(run: Path) -> int:
     """The last step in the journal of a run; 0 if there is none."""
-    try:
-        return max((event["step"] for event in events(run / "journal.jsonl") if event["event"] == "step"), default=0)
-    except ArtifactError:
-        return 0
+    return max((event["step"] for event in step_events(run)), default=0)
 
 
 def weights_of(run: Path) -> dict[str, str]:

@@ -21,11 +21,11 @@ from faults.harness import (
     fill_disk,
     remount_read_only,
     small_disk,
+    step_events,
     weights_of,
 )
 from faults.saves import RUN, tensors_of
 from regard.training import Checkpoints
-from regard.training.journal import events
 
 STEP_SECONDS = 0.02  # about the length of a step, so that a kill can happen anywhere in it
 
@@ -52,7 +52,7 @@ def no_space_at_start(harness: Harness) -> Figure:
         for prepare in (_nothing, _half_a_run(harness)):
             for place in (_no_space, _too_little_space, _read_only, _a_file_in_the_way):
                 with place(harness, prepare) as run:
-                    before = _steps_taken(run)
+                    before = len(step_events(run))
                     started_at = time.perf_counter()
                     process = harness.train(run)
                     slowest_seconds = max(slowest_seconds, time.perf_counter() - started_at)
@@ -60,7 +60,7 @@ def no_space_at_start(harness: Harness) -> Figure:
                     n_ok += (
                         process.returncode == 2
                         and bool(re.search(words, process.stderr))
-                        and _steps_taken(run) == before
+                        and len(step_events(run)) == before
                     )
                     n_tried += 1
     except NotAllowed as error:
@@ -121,9 +121,10 @@ def loss_not_finite(harness: Harness) -> Figure:
     for rate in ("1e6", "1e12", "1e18", "1e30", "1e38", "1e60")[:: harness.times(1, 3)]:
         run = harness.fresh()
         process = harness.train(run, f"training.rate={rate}", "training.schedule=constant", "training.save_every=1")
-        named = re.search(r"error: step (\d+): (.* of \d+ pairs \(numbers [\d, ]+|'[\w.]+' has NaN)", process.stderr)
-        steps = [event for event in events(run / "journal.jsonl") if event["event"] == "step"]
-        n_late += sum(isinstance(event["loss"], str) for event in steps)  # "nan" and "inf" are written as strings
+        named = re.search(r"error: step (\d+): (.* of \d+ examples \(numbers [\d, ]+|'[\w.]+' has NaN)", process.stderr)
+        n_late += sum(
+            isinstance(event["loss"], str) for event in step_events(run)
+        )  # "nan" and "inf" are written as strings
         stopped_at.append(int(named[1]) if named is not None else 0)
         n_bad += process.returncode != 2 or not _good_up_to(run, stopped_at[-1] - 1)
     return Figure(f"{n_late} steps late (stopped at steps {stopped_at})", n_late == n_bad == 0)
@@ -214,11 +215,6 @@ def _good_up_to(run: Path, step: int) -> bool:
         for tensor in checkpoint.tensors(stem).values()
     ]
     return (kept.steps() or [0])[-1] == step and all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
-
-
-def _steps_taken(run: Path) -> int:
-    journal = run / "journal.jsonl"
-    return sum(event["event"] == "step" for event in events(journal)) if journal.exists() else 0
 
 
 def _steps_in(run: Path) -> list[str]:

@@ -92,9 +92,7 @@ def damaged_checkpoint(harness: Harness) -> Figure:
         before = path.read_bytes() if path.exists() else None
         _restore(path, data)
         checkpoint, skipped = Checkpoints(directory, keep_last=2, keep_best=0).resume(RUN)
-        n_detected += (
-            checkpoint is not None and checkpoint.path == good and [skip.name for skip in skipped] == [target.name]
-        )
+        n_detected += checkpoint is not None and checkpoint.path == good and list(skipped) == [target.name]
         _restore(path, before)
     checkpoint, skipped = Checkpoints(directory, keep_last=2, keep_best=0).resume(RUN)
     assert checkpoint is not None and checkpoint.path == target, "the original was not restored"

@@ -28,10 +28,11 @@ from torch import nn
 from regard.artifact import Description, LoadedModel, load_described
 from regard.data import NO_TARGET, Batch, Place
 from regard.errors import DataError, RunError, UserError
+from regard.metrics import Measure
 from regard.models import ARCHITECTURES, Architecture, Model, ModelConfig, Term
 from regard.nn import Dropout, Trace
 from regard.tasks import TASKS, Data, Evaluation, Examined, OnProgress, Task
-from regard.training import Measure, TrainingConfig, Validation
+from regard.training import TrainingConfig, Validation
 from regard.training.validation import score_terms
 
 FullPath = Annotated[Path, AfterValidator(Path.absolute)]

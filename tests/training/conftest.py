@@ -1,7 +1,6 @@
 """A training small enough to run dozens of times: reversed numbers, a model with a few thousand weights."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,8 +9,9 @@ import pytest
 import torch
 
 from regard.data import Loader, PairCollator, TokenStore, build_store, fixed_order
+from regard.metrics import Measure
 from regard.models import Model, ModelSpec, TransformerConfig
-from regard.training import Checkpoints, Measure, Training, TrainingConfig, Validation
+from regard.training import Checkpoints, Training, TrainingConfig, Validation
 from regard.training.gradients.two_processes import TwoProcesses
 from regard.training.validation import score_terms
 
@@ -69,17 +69,17 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
         shape = {"n_encoder_layers": 1, "n_decoder_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2}
         sizes = {"n_src_symbols": N_SYMBOLS, "n_tgt_symbols": N_SYMBOLS, "pad_id": 0}
         spec = ModelSpec("translation", "transformer", TransformerConfig(**shape, dropout=dropout), sizes)
-        model = spec.build()
         n_best = config.average if config.average_of == "best" else 1
         checkpoints = Checkpoints(tmp_path / name, keep_last=max(2, config.average), keep_best=n_best)
         measures = Measure("loss", "loss", 3, False), Measure("accuracy", "accuracy", 1, True, is_share=True)
-        training = Training.build(
-            config, spec, model, loader, validate, measures, device, checkpoints, {"recipe": "this one"}
-        )
-        if not two_processes:
-            return training
-        to_close.append(replace(training, gradients=TwoProcesses(config, spec, model, n_threads_each=1)))
-        return to_close[-1]
+        training = Training(
+            config=config, spec=spec, model=spec.build(), loader=loader, validate=validate, measures=measures,
+            device=device, checkpoints=checkpoints, identity={"recipe": "this one"},
+        )  # fmt: skip
+        if two_processes:
+            training.gradients = TwoProcesses(config, spec, training.model, n_threads_each=1)
+            to_close.append(training)
+        return training
 
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a model is slower with more

@@ -62,7 +62,7 @@ def test_damaged_checkpoint_is_reported_and_excluded_from_the_average(tmp_path: 
     again = Checkpoints(tmp_path, keep_last=3, keep_best=0)
     newest, skipped = again.resume({})
     assert newest is not None and newest.step == 2
-    assert [checkpoint.name for checkpoint in skipped] == [paths[1].name]
+    assert list(skipped) == [paths[1].name]
     assert [checkpoint.step for checkpoint in again.last(3)] == [0, 2]
 
 

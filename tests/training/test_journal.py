@@ -4,16 +4,22 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from regard.errors import ArtifactError, RunError
-from regard.training.journal import Journal, events
+from regard.errors import RunError
+from regard.training import Journal
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.jsonl"
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    """The complete lines of a journal."""
+    return [json.loads(line) for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
 
 def test_events_are_read_in_order_with_their_time(path: Path) -> None:
@@ -56,19 +62,6 @@ def test_incomplete_last_line_is_ignored_and_then_removed(path: Path) -> None:
         with Journal(path) as journal:
             journal.record("step", step=3)
         assert [event["step"] for event in events(path)] == [*before, 3]
-
-
-def test_bad_line_raises_with_its_line_number(path: Path) -> None:
-    for bad in (b"{", b"[]", b"\xff", b"[" * 100_000):
-        path.write_bytes(b'{"event": "step"}\n' + bad + b"\n")
-        with pytest.raises(RunError, match=r"journal\.jsonl:2 is not an event"):
-            list(events(path))
-
-
-def test_journal_that_is_not_a_regular_file_is_refused(path: Path) -> None:
-    os.mkfifo(path)
-    with pytest.raises(ArtifactError, match="FIFO"):
-        list(events(path))
 
 
 def test_full_disk_raises_run_error_and_leaves_complete_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from regard.data import NO_TARGET, Batch, Cursor
 from regard.errors import RunError, TrainingStopped
 from regard.models import named_weights
-from regard.training import Stop, Training, Validation, average, fit, noam
+from regard.training import Stop, Training, Validation, average, fit
 from regard.training.gradients.one_process import BatchLoss, OneProcess
 from regard.training.loop import measure_seconds_per_step, train_step, validate_training
 from regard.training.objectives import TermSums, term_sums
+from regard.training.schedule import noam
 
 Maker = Callable[..., Training]
 EVERYTHING: dict[str, Any] = {
@@ -288,7 +289,8 @@ def test_damaged_checkpoint_is_skipped_and_reported(make_training: Maker) -> Non
 
 def with_plain_descent(training: Training) -> Training:
     """Plain gradient descent, because Adam's first step does not depend on the size of the gradient."""
-    return replace(training, optimizer=torch.optim.SGD(training.model.parameters(), lr=1.0))
+    training.optimizer = torch.optim.SGD(training.model.parameters(), lr=1.0)
+    return training
 
 
 def all_weights(training: Training) -> Tensor:
@@ -303,9 +305,9 @@ def rows_of(batch: Batch, rows: slice) -> Batch:
 def test_the_best_measure_may_be_one_where_higher_is_better(make_training: Maker) -> None:
     training = make_training("a", steps=15, best_by="accuracy")
     accuracies = iter([0.1, 0.9, 0.5])
-    validate = lambda model: Validation({"loss": 1.0, "accuracy": next(accuracies)})  # noqa: E731
+    training.validate = lambda model: Validation({"loss": 1.0, "accuracy": next(accuracies)})
     events = Events()
-    progress = fit(replace(training, validate=validate), events, Stop())
+    progress = fit(training, events, Stop())
     assert [event["best"] for event in events.of("validation")] == [True, True, False]
     assert progress.best_score == -0.9
 
@@ -364,8 +366,8 @@ class RecordedGradients(OneProcess):
 def test_a_resumed_run_has_the_batches_of_an_uninterrupted_one(make_training: Maker) -> None:
     def recorded(name: str) -> tuple[Training, RecordedGradients]:
         training = make_training(name, accumulate=2, sampling=True)
-        gradients = RecordedGradients(training)
-        return replace(training, gradients=gradients), gradients
+        training.gradients = gradients = RecordedGradients(training)
+        return training, gradients
 
     (whole, expected), (first, before), (second, after) = (recorded(name) for name in ("whole", "parts", "parts"))
     run(whole)

@@ -25,7 +25,7 @@ from regard.training.gradients.two_processes import TwoProcesses
 from regard.training.loop import train_step
 from regard.training.objectives import term_sums
 from regard.training.validation import score_terms
-from regard.training.workers import OneWorker
+from regard.training.workers import Workers
 
 CPU = torch.device("cpu")
 N_ROWS, N_CLASSES = 6, 7
@@ -140,7 +140,7 @@ def make_training(spec: ModelSpec) -> Any:
     """As much of a Training as one step needs."""
     model, config = build(spec), TrainingConfig()
     return SimpleNamespace(
-        config=config, model=model, gradients=OneProcess(config, model, CPU), workers=OneWorker(), ema=None,
+        config=config, model=model, gradients=OneProcess(config, model, CPU), workers=Workers(), ema=None,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
     )  # fmt: skip
 

@@ -72,7 +72,7 @@ def describe(path: str | Path) -> Description:
     """Verify every byte of a model directory, or of that of a run, and read everything except the weights."""
     directory = model_directory(Path(path))
     try:
-        records = verify_directory(directory).files
+        records = verify_directory(directory)
         content = read_json_file(directory / "config.json", _MAX_CONFIG_BYTES)
     except ArtifactError as error:
         raise ArtifactError(error.message, hint=error.hint or COPY_AGAIN) from error

@@ -6,17 +6,10 @@ or the new one. Does not import torch.
 
 from regard.durable.atomic import commit_directory, make_directory, remove_directory, write_file
 from regard.durable.lock import check_writable, is_locked, lock_directory
-from regard.durable.manifest import (
-    Manifest,
-    open_regular_file,
-    read_json_file,
-    read_regular_file,
-    verify_directory,
-)
+from regard.durable.manifest import open_regular_file, read_json_file, read_regular_file, verify_directory
 from regard.durable.temporary import remove_leftovers
 
 __all__ = [
-    "Manifest",
     "check_writable",
     "commit_directory",
     "is_locked",

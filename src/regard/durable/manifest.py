@@ -9,11 +9,9 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.durable.temporary import READ_UNTRUSTED, error_text, recover
 from regard.errors import ArtifactError
@@ -25,38 +23,33 @@ MANIFEST_MAX_BYTES = 1_000_000
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
-class FileRecord:
+class FileRecord(NamedTuple):
     """Size and SHA-256 of a file, from the manifest."""
 
     size: int
     sha256: str
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """The files of a directory, by relative name."""
+def verify_directory(path: Path) -> dict[str, FileRecord]:
+    """The files of a directory by relative name.
 
-    files: Mapping[str, FileRecord]
-
-
-def verify_directory(path: Path) -> Manifest:
-    """Check that the files are exactly those of the manifest, with equal size and SHA-256, and all regular files."""
+    They are checked to be exactly those of the manifest, with equal size and SHA-256, and all regular files.
+    """
     try:
         recover(path)
         if not path.is_dir():
             raise ArtifactError(f"{path} is not a directory" if path.exists() else f"{path} is missing")
-        manifest = _read_manifest(path / MANIFEST_NAME)
+        records = _read_manifest(path / MANIFEST_NAME)
         present = set(list_files(path)) - {MANIFEST_NAME}
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error_text(error)}") from error
-    for name in sorted(manifest.files.keys() - present):
+    for name in sorted(records.keys() - present):
         raise ArtifactError(f"{path / name} is missing")
-    for name in sorted(present - manifest.files.keys()):
+    for name in sorted(present - records.keys()):
         raise ArtifactError(f"{str(path / name)!r} is not in the manifest: it was added later")
-    for name, record in manifest.files.items():
+    for name, record in records.items():
         _verify_file(path / name, record)
-    return manifest
+    return records
 
 
 def read_regular_file(path: Path, max_bytes: int) -> bytes:
@@ -122,7 +115,7 @@ def _verify_file(path: Path, record: FileRecord) -> None:
             raise ArtifactError(f"{path} is damaged: its SHA-256 differs from the manifest")
 
 
-def _read_manifest(path: Path) -> Manifest:
+def _read_manifest(path: Path) -> dict[str, FileRecord]:
     content = read_json_file(path, MANIFEST_MAX_BYTES)
     if content.get("format") != MANIFEST_FORMAT:
         raise ArtifactError(
@@ -132,7 +125,7 @@ def _read_manifest(path: Path) -> Manifest:
     files = content.get("files")
     if not isinstance(files, dict):
         raise ArtifactError(f"{path} lists no files")
-    return Manifest({name: _parse_record(path, name, record) for name, record in files.items()})
+    return {name: _parse_record(path, name, record) for name, record in files.items()}
 
 
 def _parse_record(path: Path, name: str, record: object) -> FileRecord:

@@ -10,6 +10,7 @@ import torch
 
 from regard.artifact import Description, describe, load_described
 from regard.data import Loader, random_key
+from regard.durable import check_writable
 from regard.errors import RunError
 from regard.models import ModelSpec, load_weights, named_weights
 from regard.run.callbacks import Callbacks
@@ -70,10 +71,9 @@ def prepare_run(recipe: Recipe, parent: Description | None, out: Path, callbacks
 
 
 def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Training:
-    """The model, initialised from its seed or from its parent's weights, with optimizer and checkpoints."""
-    recipe, config = prepared.recipe, prepared.recipe.training
+    """The model, initialised from its seed or from its parent's weights, with checkpoints that fit on the disk."""
+    config, spec = prepared.recipe.training, prepared.spec
     torch.manual_seed(random_key(config.seed, "weights"))
-    spec = prepared.spec
     model = spec.build()
     if prepared.parent is not None:
         load_weights(model, named_weights(load_described(prepared.parent).model))
@@ -82,14 +82,15 @@ def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Tr
         keep_last=max(2, config.average if config.average_of == "last" else 0),
         keep_best=config.average if config.average_of == "best" else 1,
     )
-    return Training.build(
-        config,
-        spec,
-        model,
-        prepared.loader,
-        lambda model: prepared.task.validate(model, prepared.data, config, device),
-        recipe.measures,
-        device,
-        checkpoints,
-        {"recipe": prepared.identity},
+    check_writable(out, checkpoints.bytes_needed(model, 3 + (config.ema is not None)))
+    return Training(
+        config=config,
+        spec=spec,
+        model=model,
+        loader=prepared.loader,
+        validate=lambda model: prepared.task.validate(model, prepared.data, config, device),
+        measures=prepared.recipe.measures,
+        device=device,
+        checkpoints=checkpoints,
+        identity={"recipe": prepared.identity},
     )

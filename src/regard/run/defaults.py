@@ -1,4 +1,4 @@
-"""Default values of a run that do not depend on the architecture: precision, intervals, and the number of steps."""
+"""Default values of a run that do not depend on the architecture: intervals, and the number of steps."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ MAX_WARMUP = 4000  # the paper's
 SECONDS_BETWEEN_VALIDATIONS = 40
 MIN_STEPS = 20
 STEP_COUNTS = ("steps", "warmup", "save_every", "validate_every")
-
-
-def default_precision(fast_bfloat16: bool) -> Raw:
-    """bfloat16 where the hardware supports it: faster, same quality per step (docs/experiments.md)."""
-    return {"training": {"precision": "bfloat16" if fast_bfloat16 else "float32"}}
 
 
 def drop_step_counts(given: Raw) -> tuple[Raw, list[str]]:
@@ -54,23 +49,15 @@ def default_length(
     else:
         epochs = max(5.0, min(60.0, 30 * (50_000 / n_examples) ** 0.35))
         steps = max(MIN_STEPS, min(100_000, round(epochs * steps_per_epoch)))
-    epochs = steps / steps_per_epoch
-    training = {"cooldown": _cooldown(epochs), **_step_counts(steps, seconds_per_step)}
-    return {"training": training}
-
-
-def _cooldown(epochs: float) -> float:
-    """With few epochs the learning rate stays high for longer; at 10 epochs little of that gain is left."""
-    return 0.3 if epochs <= 12 else 0.6
-
-
-def _step_counts(steps: int, seconds_per_step: float) -> Raw:
     # a validation takes seconds, so keep some time between two of them
     interval = max(10, min(1500, steps // 20), min(steps // 4, round(SECONDS_BETWEEN_VALIDATIONS / seconds_per_step)))
-    return {
+    training = {
         "steps": steps,
+        # with few epochs the learning rate stays high for longer; at 10 epochs little of that gain is left
+        "cooldown": 0.3 if steps / steps_per_epoch <= 12 else 0.6,
         "warmup": max(10, min(MAX_WARMUP, steps // 20)),
         "save_every": interval,
         "validate_every": interval,
         "average": 1,  # averaging checkpoints gains nothing when the learning rate falls to zero
     }
+    return {"training": training}

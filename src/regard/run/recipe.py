@@ -14,9 +14,10 @@ import tomli_w
 from pydantic import AfterValidator, BaseModel, ValidationError, create_model, model_validator
 
 from regard.errors import RecipeError
+from regard.metrics import Measure
 from regard.models import ARCHITECTURES, Architecture, ModelConfig, ModelSpec, Sizes
 from regard.tasks import TASKS, Raw, Task
-from regard.training import Measure, TrainingConfig
+from regard.training import TrainingConfig
 
 FullPath = Annotated[Path, AfterValidator(Path.absolute)]
 

@@ -128,7 +128,6 @@ def _train_and_export(
     prepared: PreparedRun, out: Path, device: torch.device, events: EventFanOut, stop: Stop, started_at: float
 ) -> Path:
     with closing(build_training(prepared, out, device)) as training:
-        check_writable(out, training.checkpoints.bytes_needed(training.model, 3 + (training.ema is not None)))
         with stop:
             progress = fit(training, events.on_event, stop, perf_counter() - started_at)
         trained_at = perf_counter()

@@ -15,8 +15,9 @@ from pydantic import BaseModel
 
 from regard.artifact import Description, LoadedModel
 from regard.data import Batch, Collator, Examples, fixed_order
+from regard.metrics import Measure
 from regard.models import Sizes
-from regard.training import Measure, TrainingConfig, Validation
+from regard.training import TrainingConfig, Validation
 
 Raw = dict[str, Any]  # the values of a recipe, or of part of one, as read from TOML
 

@@ -6,16 +6,14 @@ from regard.training.config import TrainingConfig
 from regard.training.device import check_precision, has_fast_bfloat16, keep_freed_memory, select_device
 from regard.training.journal import Journal
 from regard.training.loop import Training, fit, measure_seconds_per_step
-from regard.training.metrics import Measure, Validation
 from regard.training.onednn import fast_matmul
 from regard.training.progress import Progress
-from regard.training.schedule import noam
 from regard.training.stop import Stop
+from regard.training.validation import Validation
 
 __all__ = [
     "Checkpoints",
     "Journal",
-    "Measure",
     "Progress",
     "Stop",
     "Training",
@@ -28,6 +26,5 @@ __all__ = [
     "has_fast_bfloat16",
     "keep_freed_memory",
     "measure_seconds_per_step",
-    "noam",
     "select_device",
 ]

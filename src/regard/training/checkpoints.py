@@ -46,14 +46,6 @@ class SavedStep:
 
 
 @dataclass(frozen=True)
-class Skipped:
-    """A checkpoint that cannot be used, and the reason."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """A verified checkpoint. `state` belongs to the loop; `saved` lists the checkpoints of the run, this one last."""
 
@@ -90,8 +82,8 @@ class Checkpoints:
         entries = self.directory.iterdir() if self.directory.is_dir() else ()
         return sorted(int(match[1]) for entry in entries if (match := _STEP_NAME.fullmatch(entry.name)))
 
-    def resume(self, expected: Mapping[str, Any]) -> tuple[Checkpoint | None, list[Skipped]]:
-        """The newest valid checkpoint whose state agrees with `expected`, and the damaged ones that were skipped.
+    def resume(self, expected: Mapping[str, Any]) -> tuple[Checkpoint | None, dict[str, str]]:
+        """The newest valid checkpoint whose state agrees with `expected`, and the reason for each one that was skipped.
 
         `expected` identifies the run: `{"recipe": digest}`. Raises RunError if there are checkpoints but none can be
         used: a run never silently starts again from step 0.
@@ -101,35 +93,31 @@ class Checkpoints:
                 f"{self.directory} is not a directory", hint="move it away; if it is a symbolic link, fix its target"
             )
         remove_leftovers(self.directory)
-        skipped: list[Skipped] = []
+        skipped: dict[str, str] = {}
         mismatches: list[str] = []
-        for step in reversed(self.steps()):
-            name = _step_name(step)
-            try:
-                checkpoint = self.open(step)
-            except ArtifactError as error:
-                skipped.append(Skipped(name, error.message))
+        steps = self.steps()
+        for step in reversed(steps):
+            checkpoint = self._open_or_skip(step, skipped)
+            if checkpoint is None:
                 continue
             differing = [key for key, value in expected.items() if checkpoint.state.get(key) != value]
             if not differing:
-                self._saved = tuple(saved for saved in checkpoint.saved if self._is_valid(saved.step, skipped))
+                # damaged ones are excluded now: at the end of the run they could not be averaged
+                present = (saved for saved in checkpoint.saved if saved.step in steps)
+                self._saved = tuple(saved for saved in present if self._open_or_skip(saved.step, skipped) is not None)
                 return checkpoint, skipped
             mismatches += differing
-            skipped.append(Skipped(name, f"{checkpoint.path} belongs to another {' and '.join(differing)}"))
+            skipped[checkpoint.path.name] = f"{checkpoint.path} belongs to another {' and '.join(differing)}"
         if skipped:
             raise self._none_usable(skipped, mismatches)
-        return None, []
+        return None, {}
 
-    def _is_valid(self, step: int, skipped: list[Skipped]) -> bool:
-        """Damaged checkpoints are excluded now: at the end of the run they could not be averaged."""
-        if step not in self.steps():
-            return False
+    def _open_or_skip(self, step: int, skipped: dict[str, str]) -> Checkpoint | None:
         try:
-            self.open(step)
+            return self.open(step)
         except ArtifactError as error:
-            skipped.append(Skipped(_step_name(step), error.message))
-            return False
-        return True
+            skipped[_step_name(step)] = error.message
+            return None
 
     def open(self, step: int) -> Checkpoint:
         """The checkpoint of a step, every byte verified; raises ArtifactError if it is damaged."""
@@ -210,7 +198,7 @@ class Checkpoints:
                 remove_directory(path)
         self._saved = tuple(entry for entry in self._saved if entry in to_keep)
 
-    def _none_usable(self, skipped: list[Skipped], mismatches: list[str]) -> RunError:
+    def _none_usable(self, skipped: dict[str, str], mismatches: list[str]) -> RunError:
         if mismatches:
             what = " and ".join(dict.fromkeys(mismatches))
             return RunError(
@@ -218,7 +206,7 @@ class Checkpoints:
                 hint=f"resume with the original {what}, or train in another directory",
             )
         return RunError(
-            f"none of the {len(skipped)} checkpoints in {self.directory} can be used: {skipped[0].reason}",
+            f"none of the {len(skipped)} checkpoints in {self.directory} can be used: {next(iter(skipped.values()))}",
             hint="restore one from a backup, or remove them all to start again from step 0",
         )
 

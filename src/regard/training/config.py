@@ -55,19 +55,11 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     budget_seconds: float | None = Field(default=None, gt=0, le=1e9)  # of the whole run; sets the number of steps
 
     @model_validator(mode="after")
-    def _budget_needs_cooldown(self) -> Self:
+    def _settings_go_together(self) -> Self:
         if self.budget_seconds is not None and self.schedule != "cooldown":
             raise ValueError("budget_seconds needs schedule = 'cooldown': other schedules need a fixed number of steps")
-        return self
-
-    @model_validator(mode="after")
-    def _halving_needs_its_steps(self) -> Self:
         if self.schedule == "halving" and self.halve_every is None:
             raise ValueError("schedule = 'halving' needs halve_every, the number of steps between two halvings")
-        return self
-
-    @model_validator(mode="after")
-    def _best_checkpoints_are_scored(self) -> Self:
         if self.average_of == "best" and self.save_every % self.validate_every:
             raise ValueError("average_of = 'best' needs save_every to be a multiple of validate_every")
         return self

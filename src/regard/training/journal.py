@@ -8,14 +8,11 @@ Only the last line can be incomplete, when its writer was killed: readers ignore
 import json
 import math
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-from regard.durable import open_regular_file
 from regard.errors import RunError
 
 
@@ -58,9 +55,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _remove_incomplete_line(self) -> None:
@@ -81,21 +76,6 @@ class Journal:
             f"could not write {self.path}: {(error.strerror or str(error)).lower()}",
             hint="fix the cause and run the same command again; all saved checkpoints are intact",
         )
-
-
-def events(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a journal in order, without an incomplete last line; any other bad line is an error."""
-    with open_regular_file(path) as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                event = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise RunError(f"{path}:{number} is not an event: {error}") from error
-            if not isinstance(event, dict):
-                raise RunError(f"{path}:{number} is not an event: not a JSON object")
-            yield event
 
 
 def _to_json(value: Any) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from math import isfinite
+from statistics import median_high
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -14,18 +16,19 @@ from torch import nn
 
 from regard.data import Batch, Cursor, Loader, Place, prefetch
 from regard.errors import RunError, TrainingStopped
+from regard.metrics import Measure
 from regard.models import Model, ModelSpec, load_weights, named_weights
 from regard.training.averaging import EMA
 from regard.training.budget import first_refit, fit_to_budget
 from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
 from regard.training.config import TrainingConfig
-from regard.training.gradients import Gradients, make_gradients
-from regard.training.metrics import Measure, Validation
+from regard.training.gradients import make_gradients
 from regard.training.optimizers import make_optimizer, set_rate
 from regard.training.progress import Progress
 from regard.training.schedule import learning_rate
 from regard.training.stop import Stop
-from regard.training.workers import OneWorker, Workers
+from regard.training.validation import Validation
+from regard.training.workers import Workers
 
 _DIVERGED_HINT = (
     "lower training.rate or set training.clip = 1.0, and train in another directory; the last checkpoint is good"
@@ -38,52 +41,27 @@ class OnEvent(Protocol):
     def __call__(self, event: str, **fields: Any) -> None: ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Training:
     """Everything that the loop works on."""
 
     config: TrainingConfig
-    model: Model
+    spec: ModelSpec
+    model: Model  # built from `spec`
     loader: Loader
     validate: Callable[[Model], Validation]
     measures: tuple[Measure, ...]
     device: torch.device
     checkpoints: Checkpoints
     identity: dict[str, str]  # the digest of the recipe: checkpoints of another recipe are refused
-    optimizer: torch.optim.Optimizer
-    ema: EMA | None
-    gradients: Gradients
-    workers: Workers
 
-    @classmethod
-    def build(
-        cls,
-        config: TrainingConfig,
-        spec: ModelSpec,
-        model: Model,
-        loader: Loader,
-        validate: Callable[[Model], Validation],
-        measures: tuple[Measure, ...],
-        device: torch.device,
-        checkpoints: Checkpoints,
-        identity: dict[str, str],
-    ) -> Training:
+    def __post_init__(self) -> None:
         """Adds the optimizer, EMA and gradient computation that the configuration selects."""
-        model = model.to(device).train()
-        return cls(
-            config=config,
-            model=model,
-            loader=loader,
-            validate=validate,
-            measures=measures,
-            device=device,
-            checkpoints=checkpoints,
-            identity=identity,
-            optimizer=make_optimizer(config, model),
-            ema=EMA(model, config.ema) if config.ema is not None else None,
-            gradients=make_gradients(config, spec, model, device),
-            workers=OneWorker(),
-        )
+        self.model.to(self.device).train()
+        self.optimizer = make_optimizer(self.config, self.model)
+        self.ema = EMA(self.model, self.config.ema) if self.config.ema is not None else None
+        self.gradients = make_gradients(self.config, self.spec, self.model, self.device)
+        self.workers = Workers()
 
     def close(self) -> None:
         """Ends the second process, if there is one."""
@@ -152,13 +130,11 @@ def _add_penalty(training: Training, place: Place) -> float:
 def measure_seconds_per_step(training: Training, n_steps: int) -> float:
     """The median duration of trial steps at learning rate 0: they change the optimizer state, but not the weights."""
     seconds = []
-    for number, (update, _) in enumerate(training.loader.updates(Cursor()), start=1):
+    for number, (update, _) in enumerate(islice(training.loader.updates(Cursor()), n_steps), start=1):
         started_at = perf_counter()
         train_step(training, update, number)
         seconds.append(perf_counter() - started_at)
-        if number == n_steps:
-            break
-    return sorted(seconds[1:])[(n_steps - 1) // 2]  # without the first step, which warms up
+    return median_high(seconds[1:])  # without the first step, which warms up
 
 
 class _Clock:
@@ -173,8 +149,8 @@ class _Clock:
 
 def _resume(training: Training, on_event: OnEvent, spent_seconds: float) -> Progress:
     checkpoint, skipped = training.checkpoints.resume(training.identity)
-    for damaged in skipped:
-        on_event("skipped", checkpoint=damaged.name, reason=damaged.reason)
+    for name, reason in skipped.items():
+        on_event("skipped", checkpoint=name, reason=reason)
     if checkpoint is None:
         steps = training.config.steps
         cooldown_from = round(steps * (1 - training.config.cooldown))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, NoReturn, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -25,9 +25,7 @@ class Stop:
             self._listener = _SecondSignal()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._listener is not None:
             self._listener.close()
         for number, handler in self._before.items():

@@ -1,8 +1,8 @@
-"""Loss and accuracy on the validation data, with the correct previous tokens given (teacher forcing)."""
+"""The result of a validation; loss and accuracy, with the correct previous tokens given (teacher forcing)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -12,6 +12,16 @@ from torch import nn
 from regard.data import Batch
 from regard.models import Model
 from regard.training.objectives import term_sums
+
+
+class Validation(NamedTuple):
+    """The measures of a model on the validation data, and some of its outputs to show.
+
+    A sample has texts by name: first the input, last the output of the model, and between them what it should be.
+    """
+
+    metrics: Mapping[str, float]
+    samples: tuple[Mapping[str, str], ...] = ()
 
 
 class TermScores(NamedTuple):

@@ -41,7 +41,7 @@ class PreparedText:
         model = {"tie": "target"} if text.get("joint") is False else {}
         first = Recipe.build({"data": data, "text": text, "model": model})
         self.stages: list[Stage] = []
-        n_pairs = examine_corpora(first.data, self.on_progress).n_pairs
+        n_pairs, _ = examine_corpora(first.data, self.on_progress)
         self.values = data_values(first.data, n_pairs, first.training.seed)
         recipe = Recipe.build({"data": data | self.values, "text": text, "model": model})
         self.corpora = Corpora.of(recipe.data, recipe.training.seed)
@@ -249,7 +249,7 @@ def test_leaked_validation_text_is_reported_but_not_refused(tmp_path: Path) -> N
     data = DataConfig.model_validate({
         "train": [write(tmp_path, "a", pairs)], "validation": [write(tmp_path, "v", pairs[:40])]
     })  # fmt: skip
-    [report] = examine_corpora(data, lambda *_: None).reports
+    _, [report] = examine_corpora(data, lambda *_: None)
     assert not report.has_errors
     leaks = [finding.message for finding in report.findings if finding.kind == "leak"]
     assert len(leaks) == 2 and leaks[0].endswith("distinct lines are also in the training data (100.0%)")

@@ -93,31 +93,25 @@ class Corpora:
             )
 
 
-@dataclass(frozen=True)
-class ExaminedCorpora:
-    """What the doctor reports about the training text."""
+def examine_corpora(data: DataConfig, on_progress: OnProgress) -> tuple[int, list[CorpusReport]]:
+    """The number of training pairs, and what the doctor reports about them.
 
-    n_pairs: int
-    reports: tuple[CorpusReport, ...]
-
-
-def examine_corpora(data: DataConfig, on_progress: OnProgress) -> ExaminedCorpora:
-    """Reads all text once, so that errors in it are found before any time is spent on training."""
+    Reads all text once, so that errors in it are found before any time is spent on training.
+    """
     train = [config.corpus() for config in data.train]
     validation = [config.corpus() for config in data.validation]
     for corpus in validation:
         count_pairs(corpus, on_bad=data.on_bad)
     if not data.doctor:
-        return ExaminedCorpora(sum(count_pairs(corpus, on_bad=data.on_bad) for corpus in train), ())
-    reports = tuple(
-        _leaks_as_warnings(
-            examine(corpus, against=validation, progress=partial(on_progress, f"examining {corpus.name}"))
-        )
-        for corpus in train
-    )
+        return sum(count_pairs(corpus, on_bad=data.on_bad) for corpus in train), []
+    progress = [partial(on_progress, f"examining {corpus.name}") for corpus in train]
+    examined = [
+        examine(corpus, against=validation, progress=part) for corpus, part in zip(train, progress, strict=True)
+    ]
+    reports = [_leaks_as_warnings(report) for report in examined]
     for corpus, report in zip(train, reports, strict=True):
         _raise_on_errors(corpus, report, data.on_bad)
-    return ExaminedCorpora(sum(report.n_pairs for report in reports), reports)
+    return sum(report.n_pairs for report in reports), reports
 
 
 def data_values(data: DataConfig, n_pairs: int, seed: int) -> dict[str, Any]:
@@ -133,22 +127,15 @@ def fingerprint_all(data: DataConfig) -> str:
     return _digest(*(fingerprint(config.corpus()) for config in (*data.train, *data.validation)))
 
 
-@dataclass(frozen=True)
-class LanguageFacts:
-    """The languages of a model, and a profile of each language whose text was seen; stored with the model."""
-
-    languages: Languages
-    profiles: dict[str, str]
-
-
-def language_facts(corpora: Corpora, text: TextConfig, parent: Description | None) -> LanguageFacts:
+def language_facts(corpora: Corpora, text: TextConfig, parent: Description | None) -> dict[str, Any]:
     """Languages from the recipe, the file names or the parent model; profiles from the first lines of the text."""
     languages = find_languages(corpora.train, text.source_language, text.target_language)
     if parent is not None:
         known = Languages.from_facts(parent.facts)
         languages = Languages(languages.source or known.source, languages.targets or known.targets)
     profiles = {code: make_profile(_lines_in(corpora, languages, code)) for code in languages.all}
-    return LanguageFacts(languages, {code: profile for code, profile in profiles.items() if profile is not None})
+    seen = {code: profile for code, profile in profiles.items() if profile is not None}
+    return {"languages": languages.to_facts(), "profiles": seen}
 
 
 def make_tokenizers(directory: Path, corpora: Corpora, text: TextConfig, on_progress: OnProgress) -> TokenizerPair:

@@ -86,9 +86,9 @@ class Translation(Task[TranslationData]):
         return Inherited({"text": values}, {"text": values | {"vocabulary": size}})
 
     def examine(self, recipe: TranslationRecipe, on_progress: OnProgress) -> Examined:
-        examined = examine_corpora(recipe.data, on_progress)
-        values = data_values(recipe.data, examined.n_pairs, recipe.training.seed)
-        return Examined({"data": values}, [report.to_dict() for report in examined.reports])
+        n_pairs, reports = examine_corpora(recipe.data, on_progress)
+        values = data_values(recipe.data, n_pairs, recipe.training.seed)
+        return Examined({"data": values}, [report.to_dict() for report in reports])
 
     def prepare(
         self, recipe: TranslationRecipe, parent: Description | None, cache: Path, on_progress: OnProgress
@@ -100,7 +100,6 @@ class Translation(Task[TranslationData]):
         else:
             tokenizers = make_tokenizers(cache / "tokenizer", corpora, recipe.text, on_progress)
         train, validation = make_stores(cache, corpora, tokenizers, recipe.text.max_length, on_progress)
-        languages = language_facts(corpora, recipe.text, parent)
         weights = np.array([corpus.weight for corpus in recipe.data.train], dtype=np.float32)[train.corpora]
         return TranslationData(
             train=train,
@@ -111,11 +110,7 @@ class Translation(Task[TranslationData]):
             n_targets=train.meta.n_target_tokens,
             sizes=tokenizers.sizes,
             assets=tokenizers.files(),
-            facts={
-                "max_length": recipe.text.max_length,
-                "languages": languages.languages.to_facts(),
-                "profiles": languages.profiles,
-            },
+            facts={"max_length": recipe.text.max_length, **language_facts(corpora, recipe.text, parent)},
             weights=weights,
             counts={
                 "n_blank": train.meta.n_blank,

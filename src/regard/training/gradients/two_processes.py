@@ -1,6 +1,6 @@
 """Computes the gradients of a batch in two processes, each with its own threads and half of the batch.
 
-When one of the two processes dies, the other finds its socket closed and ends.
+When one of the two processes dies, the other finds the connection closed and ends.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from multiprocessing import Pipe
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from regard.data import Batch
 from regard.errors import RunError
 from regard.models import Model, ModelSpec
 from regard.training.config import TrainingConfig
-from regard.training.gradients.messages import encode_request, n_bytes, receive, send, shared_tensors
+from regard.training.gradients.messages import encode_request, n_bytes, shared_tensors
 from regard.training.gradients.one_process import BatchLoss, OneProcess
 from regard.training.onednn import MATMUL
 
@@ -101,15 +101,15 @@ class WorkerProcess:
 
     def _start(self) -> None:
         memory = os.memfd_create("regard-gradients")
-        # Ctrl-C and SIGTERM reach both processes: the training saves, and then closes the socket
+        # Ctrl-C and SIGTERM reach both processes: the training saves, and then closes the connection
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             os.truncate(memory, n_bytes(self._parameters))
             self._weights, self._gradients = shared_tensors(memory, self._parameters)
-            self._socket, worker_socket = socket.socketpair()
-            with worker_socket, ExitStack() as undo:
-                undo.push(self._socket)
-                self._process = _start_worker(worker_socket.fileno(), memory)
+            self._connection, of_worker = Pipe()
+            with of_worker, ExitStack() as undo:
+                undo.push(self._connection)
+                self._process = _start_worker(of_worker.fileno(), memory)
                 undo.pop_all()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -138,24 +138,21 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Ends the process at once; a pending result is lost."""
-        self._socket.close()
+        self._connection.close()
         self._process.kill()
         self._process.wait()
 
     def _send(self, message: bytes) -> None:
         try:
-            send(self._socket, message)
+            self._connection.send_bytes(message)
         except OSError as error:
             raise self._ended_error() from error
 
     def _receive(self) -> dict[str, Any]:
         try:
-            message = receive(self._socket)
-        except OSError as error:
+            reply: dict[str, Any] = json.loads(self._connection.recv_bytes())
+        except (EOFError, OSError) as error:
             raise self._ended_error() from error
-        if message is None:
-            raise self._ended_error()
-        reply: dict[str, Any] = json.loads(message)
         if "message" in reply:
             raise RunError(reply["message"], hint=reply["hint"])
         return reply

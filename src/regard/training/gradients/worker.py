@@ -1,11 +1,12 @@
-"""The worker process: builds the same model over the shared weights, and serves requests until the socket is closed."""
+"""The worker process: builds the same model over the shared weights, and serves requests until the training ends."""
 
 from __future__ import annotations
 
 import json
-import socket
 import sys
+from contextlib import suppress
 from importlib import import_module
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
@@ -15,31 +16,29 @@ from regard.errors import RunError
 from regard.models import ARCHITECTURES, Model, ModelSpec
 from regard.training.config import TrainingConfig
 from regard.training.device import keep_freed_memory
-from regard.training.gradients.messages import decode_batch, receive, send, shared_tensors
+from regard.training.gradients.messages import decode_batch, shared_tensors
 from regard.training.gradients.one_process import OneProcess
 from regard.training.onednn import MATMUL
 
 
 def main() -> None:
-    """Entry point; the arguments are the file descriptors of the socket and of the shared memory."""
-    with socket.socket(fileno=int(sys.argv[1])) as training:
+    """Entry point; the arguments are the file descriptors of the connection and of the shared memory."""
+    with Connection(int(sys.argv[1])) as training:
         try:
             _serve(training, int(sys.argv[2]))
-        except ConnectionError:
+        except (EOFError, ConnectionError):
             return  # the training has ended
         except Exception as error:
             reason = " ".join(str(error).split())  # on one line
             message = (
                 f"the worker process, which computes half of every batch, failed: {type(error).__name__}: {reason}"
             )
-            _reply(training, {"message": message, "hint": None})
+            with suppress(ConnectionError):
+                _reply(training, {"message": message, "hint": None})
 
 
-def _serve(training: socket.socket, memory: int) -> None:
-    message = receive(training)
-    if message is None:
-        return
-    setup = json.loads(message)
+def _serve(training: Connection, memory: int) -> None:
+    setup = json.loads(training.recv_bytes())
     config = TrainingConfig.model_validate(setup["training"])
     torch.set_num_threads(setup["n_threads"])
     MATMUL.fp32_precision = setup["fp32_precision"]
@@ -50,11 +49,9 @@ def _serve(training: socket.socket, memory: int) -> None:
         parameter.data, parameter.grad = weight, gradient
     gradients = OneProcess(config, model, torch.device("cpu"))
     _reply(training, {})  # ready
-    while (request := receive(training)) is not None:
-        data = receive(training)
-        if data is None:
-            return
-        _reply(training, compute(json.loads(request), data, model, gradients))
+    while True:
+        request, data = json.loads(training.recv_bytes()), training.recv_bytes()
+        _reply(training, compute(request, data, model, gradients))
 
 
 def build_model(setup: dict[str, Any]) -> Model:
@@ -64,8 +61,8 @@ def build_model(setup: dict[str, Any]) -> Model:
     return ModelSpec(setup["task"], setup["architecture"], config, setup["sizes"]).build()
 
 
-def _reply(training: socket.socket, reply: dict[str, Any]) -> None:
-    send(training, json.dumps(reply).encode())
+def _reply(training: Connection, reply: dict[str, Any]) -> None:
+    training.send_bytes(json.dumps(reply).encode())
 
 
 def compute(request: dict[str, Any], data: bytes, model: Model, gradients: OneProcess) -> dict[str, Any]:
