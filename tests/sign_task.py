@@ -32,6 +32,20 @@ class Sign:
         return {"label": self.label, "total": self.total}
 
 
+@dataclass(frozen=True)
+class SignLook:
+    """What the model saw: a line of numbers."""
+
+    value: str
+
+    @property
+    def n_numbers(self) -> int:
+        return len(self.value.split())
+
+    def to_dict(self, arrays: str) -> dict[str, Any]:
+        return {"looked at": self.value, "arrays": arrays}
+
+
 class SignPredictor:
     """Takes numbers: as a line of text, or as a list. Records its threads and batches."""
 
@@ -90,7 +104,11 @@ class SignTask(Task[Data]):
     def examine(self, *_: Any) -> Any:
         raise NotImplementedError
 
-    prepare = describe_data = validate = look = examine
+    prepare = describe_data = validate = examine
+
+    def look(self, described: Description, value: Any) -> SignLook:
+        SignPredictor().predict([value])
+        return SignLook(value)
 
 
 @contextmanager

@@ -2,7 +2,14 @@
 
 import { deepEqual, equal, ok } from "node:assert/strict";
 
-import { decimal, duration, formatNumber, formatWeight, percent } from "../../src/regard/web/format.js";
+import {
+  decimal,
+  duration,
+  formatNumber,
+  formatPrediction,
+  formatWeight,
+  percent,
+} from "../../src/regard/web/format.js";
 import { headKey, parseHeadKey } from "../../src/regard/web/look/head_key.js";
 import { decodeArray } from "../../src/regard/web/look/look_data.js";
 import { cosine, entropy, sinusoid, softmax } from "../../src/regard/web/look/math.js";
@@ -94,7 +101,13 @@ Deno.test("chart ticks are round and inside the range", () => {
   deepEqual(linearTicks(0, 1000, 4), [0, 250, 500, 750, 1000]);
   deepEqual(logTicks(3, 60), [5, 10, 20, 50]);
   deepEqual(rangeOf([2, 5], { zero: true }), [0, 5]);
+  deepEqual(rangeOf([0.25, 0.25]), [0.25, 0.5]);
   equal(scale(1, 100, 0, 200, true)(10), 100);
+});
+
+Deno.test("a prediction of any task is one line of text", () => {
+  const prediction = { label: "class 0", probability: 0.97724, n: 3, known: [true, null] };
+  equal(formatPrediction(prediction), "label: class 0 · probability: 0.9772 · n: 3 · known: [true,null]");
 });
 
 Deno.test("both languages have the same texts, of the same types", () => {

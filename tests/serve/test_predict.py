@@ -93,6 +93,22 @@ def test_routes_for_translators_say_that_the_model_is_none(sign: ServedModel) ->
         ):
             assert (reply.status_code, reply.json()) == (400, {"error": message})
         assert error_of(client.get("/v1/heads")) == (400, "no_translator")
+        assert error_of(client.post("/v1/look", json={"text": "a"})) == (400, "no_translator")  # unless it is named
+
+
+def test_a_look_at_a_model_of_another_task_is_what_the_task_says(sign: ServedModel) -> None:
+    with create_client(sign, max_numbers=8) as client:  # 2 as lists
+
+        def look(**fields: Any) -> Any:
+            return client.post("/v1/look", json={"text": "1 2", "model": "sign"} | fields)
+
+        assert look().json() == {"looked at": "1 2", "arrays": "list"}
+        assert look(text="1 2 3", arrays="base64", target=None).json() == {"looked at": "1 2 3", "arrays": "base64"}
+        assert error_of(look(text="1 2 3")) == (413, "too_long")
+        assert error_of(look(text="one")) == (400, "can_not_look")
+        reply = look(beam=2, gradient=True)
+        assert reply.json()["error"]["message"] == "beam, gradient: only for translators"
+        assert error_of(reply) == (400, "can_not_look")
 
 
 def test_page_monitoring_and_documentation_work_without_a_translator(sign: ServedModel) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -20,6 +21,11 @@ class SiteLook:
 
     trace: Trace
     prediction: Mapping[str, Any]
+
+    @property
+    def n_numbers(self) -> int:
+        """In the arrays of `to_dict`."""
+        return sum(prod(site.shape) for site in self.trace.sites())
 
     def to_dict(self, arrays: ArrayFormat = "list") -> dict[str, Any]:
         """The part of "regard-look/1" that every task has."""

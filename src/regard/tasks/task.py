@@ -152,4 +152,4 @@ class Task(ABC, Generic[D]):
 
     @abstractmethod
     def look(self, described: Description, value: Any) -> Any:
-        """Everything that a model computes for one input: an object with `to_dict()`."""
+        """Everything that a model computes for one input: a Look of a translator, or a SiteLook."""

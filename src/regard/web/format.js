@@ -86,3 +86,17 @@ export function formatWeight(x) {
 export function formatCount(n) {
   return Math.round(n).toLocaleString("en");
 }
+
+/**
+ * A prediction of any task on one line: { label: "dog", probability: 0.91 } → "label: dog · probability: 0.9100"
+ * @param {Record<string, any>} prediction
+ */
+export function formatPrediction(prediction) {
+  return Object.entries(prediction).map(([name, value]) => `${name}: ${formatValue(value)}`).join(" · ");
+}
+
+/** @param {any} value of JSON */
+export function formatValue(value) {
+  if (typeof value === "number") return Number.isInteger(value) ? String(value) : formatNumber(value, 4);
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -3,11 +3,20 @@
 import { loadSetting, saveSetting } from "./browser.js";
 import { byId, make } from "./dom.js";
 import { onStatus, setKeyPrompt } from "./service.js";
-import { change, onChange, state, VIEWS } from "./state.js";
+import { change, onChange, state, translates, VIEWS } from "./state.js";
 import { language, languages, onLanguage, setLanguage, t, translateElements } from "./texts/texts.js";
 
 const THEMES = ["auto", "light", "dark"];
 const THEME_SIGNS = { auto: "◐", light: "○", dark: "●" };
+// Elements whose texts are others for a model that does not translate: its id, the attribute, and the key of the text.
+const TASK_TEXTS = [
+  ["skip", "text", "skip"],
+  ["tab-translate", "text", "view.translate"],
+  ["translate-panel", "label", "panel"],
+  ["sentence", "label", "sentence"],
+  ["sentence", "placeholder", "placeholder"],
+  ["words", "label", "words"],
+];
 
 export function startFrame() {
   startTabs();
@@ -42,14 +51,21 @@ function startTabs() {
     change({ view }, { addHistory: true });
     byId(`tab-${view}`).focus();
   });
+  onChange(["models", "model"], showTaskTexts);
   onChange(["view"], showTabs);
   onLanguage(showTabs);
   showTabs();
 }
 
+function showTaskTexts() {
+  for (const [id, attribute, key] of TASK_TEXTS) byId(id).dataset[attribute] = translates() ? key : `predict.${key}`;
+  translateElements(document);
+  showTabs();
+}
+
 function showTabs() {
   document.body.dataset.view = state.view;
-  document.title = `${t(`view.${state.view}`)} · regard`;
+  document.title = `${byId(`tab-${state.view}`).textContent} · regard`;
   for (const view of VIEWS) {
     const selected = view === state.view;
     byId(`tab-${view}`).setAttribute("aria-selected", String(selected));

@@ -22,7 +22,7 @@ const translateView = new TranslateView(byId("view-translate"));
 new LookView(byId("view-look"));
 new TryView(byId("view-try"));
 new TrainingView(byId("view-training"));
-new TranslatePanel({ onWordInfo: (text) => translateView.showWordInfo(text) }).start();
+new TranslatePanel({ onWordInfo: (text, aligned) => translateView.showWordInfo(text, aligned) }).start();
 
 /** Loads the list of models; again after a reconnect, since the server may then serve other models. */
 async function loadModels() {

@@ -113,6 +113,13 @@ function swapButton(model) {
   return make("button", { class: "quiet", id: "pair-swap", "aria-label": label, title: label, onclick }, "⇄");
 }
 
-const pick = (values) => change({ ...chooseModel(values), chosen: {} }, { addHistory: true });
+/** The text stays, unless it is no input for a model of this task. */
+function pick(/** @type {Record<string, any>} */ values) {
+  const chosen = chooseModel(values);
+  const taskOf = (/** @type {string | null} */ model) => state.models.find(({ name }) => name === model)?.task;
+  const text = taskOf(chosen.model) === taskOf(state.model) ? state.text : "";
+  change({ ...chosen, text, chosen: {} }, { addHistory: true });
+}
+
 const unique = (values) => [...new Set(values)];
 const named = (codes) => codes.map((code) => [code, languageName(code)]);

@@ -13,7 +13,7 @@ const FORGET_AFTER = 1_000; // how long a status is kept after its request was a
 // Errors that retrying soon cannot fix: the service has to be restarted, or the training has to end.
 /** @type {Record<string, [Status, number]>} */
 const LONG_WAITS = { engine_failed: ["failed", 30_000], not_ready: ["training", 10_000] };
-const MODEL_PATHS = ["v1/translate", "v1/look"]; // if one of these succeeds, the training is over
+const MODEL_PATHS = ["v1/translate", "v1/predict", "v1/look"]; // if one of these succeeds, the training is over
 
 /** An error response of the service: its code, and a message for the user. */
 export class ServiceError extends Error {

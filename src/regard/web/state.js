@@ -13,6 +13,7 @@ export const UNCHANGED = Object.freeze({ off: [], scale: true, mask: true, posit
  * A row of /v1/models.
  * @typedef {object} Model
  * @property {string} name
+ * @property {string | null} [task] null while it trains
  * @property {string | null} source
  * @property {string[]} targets
  * @property {string} engine
@@ -94,3 +95,6 @@ export function selectedLine() {
 
 /** The model in use, or null before the service has answered. */
 export const currentModel = () => state.models.find(({ name }) => name === state.model) ?? null;
+
+/** Whether the model in use translates, as far as is known; a model of another task predicts. */
+export const translates = () => (currentModel()?.task ?? "translation") === "translation";

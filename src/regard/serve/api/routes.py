@@ -112,7 +112,7 @@ def inside_router(service: Service, look_service: LookService, training_status: 
 
     @router.post(
         "/v1/look",
-        summary="Inspect what the model computes for one sentence",
+        summary="Inspect what the model computes for one sentence or other input",
         responses={
             200: {"description": "Format regard-look/1: attention weights, embeddings and layer outputs."},
             **ERRORS,
@@ -120,9 +120,13 @@ def inside_router(service: Service, look_service: LookService, training_status: 
         openapi_extra=_request_body(LookRequest),
     )
     async def look(request: Request) -> Response:
-        """Interventions change the model for this request: heads off, no scaling, no mask, other positions."""
+        """Interventions change the model for this request: heads off, no scaling, no mask, other positions.
+
+        For a model of another task, `text` is its input.
+        """
         body = await _read_json(request, LookRequest)
-        model = service.pick(body.source, body.target, body.model)
+        named = None if body.model is None else service.get_model(body.model)
+        model = named if named and not named.translates else service.pick(body.source, body.target, body.model)
         service.require_ready(model)
         service.check_lengths([body.text, body.translation or ""])
         service.check_beam(body.beam, 0)

@@ -54,7 +54,10 @@ class InterventionsRequest(_Request):
 
 
 class LookRequest(_Request):
-    text: str = Field(examples=["The animal did not cross the street because it was too tired."])
+    text: str = Field(
+        description="A sentence; for a model of another task, an input as a line of text.",
+        examples=["The animal did not cross the street because it was too tired."],
+    )
     translation: str | None = Field(
         default=None, description="Translation to inspect; the default is the model's own translation."
     )

@@ -20,6 +20,7 @@ from regard.serve.http.problem import Problem, deadline_exceeded, too_busy
 from regard.serve.http.responses import json_parts, to_json
 from regard.serve.models import ServedModel
 from regard.serve.settings import Settings
+from regard.tasks.predictors import task_of
 
 if TYPE_CHECKING:
     from regard.lens import Lens
@@ -104,6 +105,21 @@ class LookService:
             return self._lenses[model.name]
 
     def _run_look(self, model: ServedModel, body: LookRequest, abandoned: Event) -> list[bytes]:
+        look = self._look(model, body) if model.translates else self._look_at_other_task(model, body)
+        if abandoned.is_set():
+            return []
+        parts = json_parts(look.to_dict(arrays=body.arrays))
+        return list(takewhile(lambda _: not abandoned.is_set(), parts))
+
+    def _look_at_other_task(self, model: ServedModel, body: LookRequest) -> Any:
+        if given := body.model_dump(exclude={"text", "model", "arrays"}, exclude_defaults=True):
+            raise Problem(400, "can_not_look", f"{', '.join(given)}: only for translators")
+        assert model.description is not None
+        look = task_of(model.description).look(model.description, body.text)
+        _check_numbers(look.n_numbers, body, self._settings)
+        return look
+
+    def _look(self, model: ServedModel, body: LookRequest) -> Any:
         lens = self._lens(model)
         # a missing translation is assumed to be as long as the text
         texts = body.text, body.text if body.translation is None else body.translation
@@ -119,10 +135,7 @@ class LookService:
         )
         n_numbers = lens.count_numbers(len(look.source.ids), len(look.target.outputs.ids))
         _check_numbers(n_numbers, body, self._settings)
-        if abandoned.is_set():
-            return []
-        parts = json_parts(look.to_dict(arrays=body.arrays))
-        return list(takewhile(lambda _: not abandoned.is_set(), parts))
+        return look
 
     def _run_heads(self, model: ServedModel) -> bytes:
         target = model.target_tag(None)

@@ -2,6 +2,8 @@
 
 import { make } from "../dom.js";
 
+export const NARROW_BELOW = 860; // px; narrower than this, a figure is above the text, not beside it
+
 /** @type {Set<Canvas | Pixels>} */
 const painted = new Set();
 let watching = false;

@@ -3,7 +3,7 @@
 import { isolated, make, setAttribute, setText } from "../dom.js";
 import { formatCount, formatNumber, formatWeight } from "../format.js";
 import { language, onLanguage, t } from "../texts/texts.js";
-import { onWidth } from "./canvas.js";
+import { NARROW_BELOW, onWidth } from "./canvas.js";
 import { Controls, Walk } from "./controls.js";
 import { Figure } from "./figure/figure.js";
 import { LookData, sideOfStack, stackOf } from "./look_data.js";
@@ -49,7 +49,6 @@ const STEP_VIEWS = {
   beam: BeamStep,
 };
 
-const NARROW_BELOW = 860; // px; narrower than this, the figure is a strip above the text
 const WIDE_FROM = 1240; // px; from here on the questions are beside the text
 const FIRST_DECODER_STEP = STEPS.indexOf("masked") + 1;
 

@@ -3,7 +3,7 @@
 import { isolated, make } from "../dom.js";
 import { linePicker } from "../line_picker.js";
 import { onReconnect } from "../service.js";
-import { change, currentModel, onChange, selectedLine, state } from "../state.js";
+import { change, currentModel, onChange, selectedLine, state, translates } from "../state.js";
 import { onLanguage, t } from "../texts/texts.js";
 import { loadModule } from "./load.js";
 import { fetchLook, lookRequest } from "./look_request.js";
@@ -16,6 +16,7 @@ export class LookView {
   #note = make("p", { class: "note", role: "status" });
   #box = make("div", { class: "look-box" });
   #panel = null;
+  #panels = new Map(); // class → panel: one for each kind of model
   #look = null;
   #request = null; // the body of the request that #look answers
   #timer = 0;
@@ -25,7 +26,7 @@ export class LookView {
   constructor(element) {
     element.append(linePicker(), this.#note, this.#box);
     onChange(
-      ["view", "text", "line", "model", "target", "chosen"],
+      ["view", "text", "line", "models", "model", "target", "chosen"],
       ({ changed }) => this.#schedule(changed.has("text") ? TYPING_PAUSE : 0),
     );
     onChange(["place"], () => this.#followAddress());
@@ -40,7 +41,7 @@ export class LookView {
     this.#controller?.abort();
     if (state.view !== "look") return;
     const body = lookRequest();
-    if (!body) return this.#showNote(t("look.blank"), true);
+    if (!body) return this.#showNote(t(translates() ? "look.blank" : "predict.look.blank"), true);
     this.#timer = setTimeout(() => this.#load(body), delay);
   }
 
@@ -50,7 +51,7 @@ export class LookView {
     try {
       const look = await fetchLook(body, controller.signal);
       const { LookPanel, RecordedPanel } = await loadModule(
-        look.attentions.length ? "look_panel.js" : "recorded_panel.js",
+        look.attentions?.length ? "look_panel.js" : "recorded_panel.js",
       );
       if (controller.signal.aborted) return;
       this.#showNote("");
@@ -58,23 +59,26 @@ export class LookView {
       this.#compare();
     } catch (error) {
       if (controller.signal.aborted) return;
-      this.#showNote(`${t("look.failed")} ${t("refused", error.code, error.message)}`, true);
+      this.#showNote(
+        `${t(translates() ? "look.failed" : "predict.look.failed")} ${t("refused", error.code, error.message)}`,
+        true,
+      );
     } finally {
       clearTimeout(waiting);
     }
   }
 
   #show(Panel, look, body) {
-    if (this.#panel && !(this.#panel instanceof Panel)) { // a model of another kind
-      this.#panel = null;
-      this.#box.replaceChildren();
-    }
-    if (this.#panel && this.#look !== look) this.#panel.setLook(look);
-    if (!this.#panel) {
+    const known = this.#panels.get(Panel);
+    const element = known?.element ?? make("div");
+    if (this.#box.firstChild !== element) this.#box.replaceChildren(element);
+    if (known && this.#look !== look) known.setLook(look);
+    if (!known) {
       const onPlace = (place) => this.#updateAddress(place, place.step !== state.place.step);
-      this.#panel = new Panel(this.#box, { look, place: state.place, onPlace });
-      this.#updateAddress(this.#panel.place, false);
+      this.#panels.set(Panel, new Panel(element, { look, place: state.place, onPlace }));
+      this.#updateAddress(this.#panels.get(Panel).place, false);
     }
+    this.#panel = this.#panels.get(Panel);
     this.#look = look;
     this.#request = body;
   }
@@ -82,6 +86,7 @@ export class LookView {
   /** Notes it if the translation above differs from the one shown here, for example because of quantised weights. */
   #compare() {
     if (this.#box.hidden || !this.#request || JSON.stringify(lookRequest()) !== JSON.stringify(this.#request)) return;
+    if (!this.#look.target) return this.#showNote(""); // no translation to compare with
     const { text } = this.#look.target;
     const otherEngine = currentModel()?.engine === "ctranslate2"; // the look is computed with PyTorch
     const differs = this.#comparable() && state.shown[selectedLine().index] !== text;

@@ -1,87 +1,127 @@
-// "Look inside" for a model without attention: its predictions, and what it recorded, position by position.
+// "Look inside" for a model that is no Transformer: what it predicted, and the vectors that it recorded.
 
-import { make } from "../dom.js";
-import { percent } from "../format.js";
-import { t } from "../texts/texts.js";
+import { make, setAttribute, table, wordElement } from "../dom.js";
+import { formatNumber, formatValue, percent } from "../format.js";
+import { language, onLanguage, t } from "../texts/texts.js";
+import { NARROW_BELOW, onWidth } from "./canvas.js";
 import { decodeArray } from "./look_data.js";
+import { norm } from "./math.js";
+import { Panel } from "./panel.js";
+import { VectorBars } from "./vector_bars.js";
 
-const BAR_CHARACTERS = "▁▂▃▄▅▆▇█";
 const SHOWN_ALTERNATIVES = 4;
+
+/** @typedef {{ path: string, kind: string, axes: string[], shape: number[] }} Site */
 
 export class RecordedPanel {
   place = {};
-  #box;
+  #look;
 
   /**
-   * @param {HTMLElement} box
+   * @param {HTMLElement} element
    * @param {{ look: any }} options
    */
-  constructor(box, { look }) {
-    this.#box = box;
-    this.setLook(look);
+  constructor(element, { look }) {
+    this.element = element;
+    element.classList.add("look", "recorded");
+    this.#look = look;
+    this.#draw();
+    onWidth(element, (width) => setAttribute(element, "data-narrow", width < NARROW_BELOW));
+    onLanguage(() => this.#draw());
   }
 
   /** There is only one place. */
   go() {}
 
   setLook(/** @type {any} */ look) {
-    this.#box.replaceChildren(
+    this.#look = look;
+    this.#draw();
+  }
+
+  #draw() {
+    const { model, steps, prediction, sites } = this.#look;
+    setAttribute(this.element, "lang", language());
+    this.element.replaceChildren(
       make("h2", {}, t("look.recorded.predictions")),
-      make("p", { class: "note" }, t("look.recorded.noAttention", look.model.size)),
-      scrollBox(
-        plainTable(
-          [t("look.recorded.piece"), t("look.recorded.probability"), t("look.recorded.others")],
-          look.steps.map(stepRow),
-        ),
-      ),
+      make("div", { class: "table-scroll", tabindex: 0 }, steps ? stepTable(steps) : predictionTable(prediction)),
       make("h2", {}, t("look.recorded.sites")),
-      make("p", { class: "note" }, t("look.recorded.norms")),
-      scrollBox(
-        plainTable(
-          [t("look.recorded.where"), t("look.recorded.kind"), t("look.recorded.size"), ""],
-          look.sites.map(siteRow(look)),
-        ),
-      ),
+      make("p", { class: "note" }, t("look.recorded.how", model?.size)),
+      ...sites.filter(isPanel).map((/** @type {Site} */ site) => sitePanel(this.#look, site)),
     );
   }
 }
 
-/** A wide table scrolls in its own box, also by keyboard. */
-const scrollBox = (/** @type {HTMLElement} */ content) => make("div", { class: "scroll", tabindex: 0 }, content);
+/** The logits are what the predictions are made of. */
+const isPanel = (/** @type {Site} */ { kind }) => kind !== "logits";
 
-function stepRow(/** @type {any} */ { chosen, top }) {
-  const others = top.filter((other) => other.id !== chosen.id).slice(0, SHOWN_ALTERNATIVES);
-  return [
-    chosen.text,
-    percent(chosen.probability),
-    others.map((o) => `${o.text} ${percent(o.probability)}`).join(", "),
-  ];
-}
-
-const siteRow = (/** @type {any} */ look) => (/** @type {any} */ { path, kind, axes, shape }) => {
-  const size = axes.map((axis, i) => `${axis} ${shape[i]}`).join(" × ");
-  const vectors = axes.length === 2 && axes[1] === "unit" ? decodeArray(look.arrays[path]) : null;
-  return [path, kind, size, vectors ? normBars(vectors) : ""];
-};
-
-/** The norm of the vector at each position, as bars. */
-function normBars(/** @type {import("./look_data.js").Tensor} */ vectors) {
-  const lengths = Array.from({ length: vectors.shape[0] }, (_, i) => Math.hypot(...vectors.at(i)));
-  const largest = Math.max(...lengths) || 1;
-  return lengths.map((length) => BAR_CHARACTERS[Math.round((length / largest) * (BAR_CHARACTERS.length - 1))]).join("");
-}
-
-/**
- * @param {string[]} names
- * @param {string[][]} rows
- */
-function plainTable(names, rows) {
-  const row = (/** @type {"th" | "td"} */ tag) => (/** @type {string[]} */ cells) =>
-    make("tr", {}, cells.map((cell) => make(tag, {}, cell)));
-  return make(
-    "table",
-    { class: "recorded" },
-    make("thead", {}, row("th")(names)),
-    make("tbody", {}, rows.map(row("td"))),
+/** The tokens of a translation, and what else was likely. */
+function stepTable(/** @type {any[]} */ steps) {
+  const others = ({ chosen, top }) => top.filter(({ id }) => id !== chosen.id).slice(0, SHOWN_ALTERNATIVES);
+  return table(
+    t("look.recorded.predictions"),
+    [t("look.token"), t("look.probability"), t("look.recorded.others")],
+    steps.map((step) => [
+      wordElement(step.chosen.text, "target"),
+      percent(step.chosen.probability),
+      make(
+        "span",
+        {},
+        others(step).flatMap(({ text, probability }, i) => [
+          i ? ", " : "",
+          wordElement(text),
+          ` ${percent(probability)}`,
+        ]),
+      ),
+    ]),
   );
+}
+
+/** The fields of a prediction of any task. */
+function predictionTable(/** @type {Record<string, any>} */ prediction) {
+  const rows = Object.entries(prediction).map(([name, value]) => [name, formatValue(value)]);
+  return table(t("look.recorded.predictions"), [t("look.recorded.field"), t("look.value")], rows);
+}
+
+/** The vectors of a site as bars, one row per position; of anything else only the size. */
+function sitePanel(/** @type {any} */ look, /** @type {Site} */ site) {
+  const size = site.axes.map((axis, i) => `${nameOf("axes", axis)} ${site.shape[i]}`).join(" × ");
+  const caption = [site.path, nameOf("kinds", site.kind), size].join(" · ");
+  const rows = vectorRows(look, site);
+  const vectors = new VectorBars();
+  const panel = new Panel("recorded", ...(rows.length ? [vectors.element] : []));
+  panel.update(caption, rows.length ? () => vectorTable(caption, rows) : null);
+  vectors.update(rows, {
+    label: caption,
+    hint: "",
+    describe: (i) => t("look.recorded.unit", i + 1),
+  });
+  return panel.element;
+}
+
+function vectorRows(/** @type {any} */ look, /** @type {Site} */ { path, axes, shape }) {
+  if (axes.at(-1) !== "unit" || axes.length > 2) return [];
+  const side = axes.length > 1 ? axes[0] : null;
+  const array = decodeArray(look.arrays[path] ?? look.embedding?.[side]?.embedded);
+  if (!array) return [];
+  const pieces = { source: look.source?.pieces, target: look.target?.inputs.pieces }[side];
+  return Array.from({ length: side ? shape[0] : 1 }, (_, i) => {
+    const values = side ? array.at(i) : array.numbers;
+    const label = pieces?.[i]?.text ?? (side ? String(i + 1) : "");
+    return { label, side, values, note: formatNumber(norm(values)), special: pieces?.[i]?.special };
+  });
+}
+
+/** The numbers of a single vector; the lengths of several. */
+function vectorTable(caption, rows) {
+  if (rows.length > 1) {
+    return table(caption, [t("look.position"), t("look.length")], rows.map(({ label, note }) => [label, note]));
+  }
+  const numbers = Array.from(rows[0].values, (value, i) => [String(i + 1), formatNumber(value)]);
+  return table(caption, [t("look.unit"), t("look.value")], numbers);
+}
+
+/** In the page's language, or as the model calls it. */
+function nameOf(/** @type {"axes" | "kinds"} */ group, /** @type {string} */ name) {
+  const key = `look.recorded.${group}.${name}`;
+  return t(key) === key ? name : t(key);
 }

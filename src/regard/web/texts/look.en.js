@@ -23,16 +23,26 @@ const BLOCK_NAMES = {
 
 export const LOOK_EN = {
   "recorded.predictions": "What it predicted",
-  "recorded.noAttention": (size) =>
-    `This model (${size}) has no attention: there are no weights between words to draw.`,
-  "recorded.piece": "Token",
-  "recorded.probability": "Probability",
   "recorded.others": "Most likely instead",
+  "recorded.field": "Field",
   "recorded.sites": "What it computed",
-  "recorded.norms": "The bars are the lengths of the vectors, one per position.",
-  "recorded.where": "Where",
-  "recorded.kind": "Kind",
-  "recorded.size": "Size",
+  "recorded.how": (size) =>
+    `${size ? `The model: ${size}. ` : ""}Each row of bars is a vector; the number beside it is its length. ` +
+    "Point at a bar to see the numbers.",
+  "recorded.unit": (n) => `Number ${n} of each vector`,
+  "recorded.kinds": {
+    attention: "attention weights",
+    scores: "scores",
+    mask: "mask",
+    embedding: "embedding",
+    vector: "vectors",
+    state: "state",
+    gates: "gates",
+    memory: "memory",
+    hops: "hops",
+    logits: "logits",
+  },
+  "recorded.axes": { source: "source", target: "target", unit: "unit", head: "head", symbol: "symbol" },
   attentionNames: ATTENTION_NAMES,
   shortAttentionNames: { encoder: "Encoder", decoder: "Decoder", cross: "Encoder → decoder" },
   sublayerNames: SUBLAYER_NAMES,

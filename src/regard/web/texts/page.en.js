@@ -46,6 +46,7 @@ export const PAGE_EN = {
   "alternatives.of": (n) => `Line ${n}: translations found by beam search, best first`,
   "word.info": ({ from, to, confidence }) =>
     [from && to ? `${from} ↔ ${to}` : from || to, confidence && `${confidence} confident`].filter(Boolean).join(" · "),
+  "word.hint.unaligned": "Point at a word of the translation to see how confident the model is.",
   "word.hint": "Point at a word, or place the cursor in it, to see which word it is aligned with.",
   "in.line": (n) => `Line ${n}: `,
   "warning.loops": "The model repeats itself here. Do not trust this translation.",
@@ -59,10 +60,21 @@ export const PAGE_EN = {
   legend: "Shading: how confident the model is in each word",
   example: "For example:",
 
+  "predict.skip": "Skip to the input",
+  "predict.view.translate": "Predict",
+  "predict.panel": "The inputs and the predictions",
+  "predict.sentence": "The inputs, one per line",
+  "predict.placeholder": "Type an input, one per line",
+  "predict.words": "The predictions, one per line; use the arrow keys to move between words",
+  "predict.how": (task) =>
+    `This model does not translate: its task is “${task}”. Each line is one input, as for regard predict.`,
+  "predict.look.failed": "This input cannot be shown.",
+  "predict.look.blank": "Type an input above to see what the model computes for it.",
+
   "server.offline": "The server is not responding. This page stays as it is and continues when the server is back.",
   "server.busy": "The server is busy. The page keeps retrying.",
   "server.training":
-    "This model is still being trained. Its translations appear as soon as it is ready; see “Training” for its progress.",
+    "This model is still being trained. Its results appear as soon as it is ready; see “Training” for its progress.",
   "server.failed":
     "The translation engine has stopped. The server has to be restarted; this page then continues automatically.",
   again: "Try again",
@@ -81,7 +93,7 @@ export const PAGE_EN = {
   "look.otherEngine": (text) =>
     `For speed, the service translates with CTranslate2, whose weights may be quantised. With PyTorch and full precision, as shown here, the translation is “${text}”.`,
   "look.other": (text) => `This shows how the model arrives at “${text}”, which differs from the translation above.`,
-  "try.withoutAttention": "This model has no attention: there is nothing to switch off.",
+  "try.fixed": "This model has no part that can be switched off or changed here.",
   "look.failed": "This sentence cannot be shown.",
 
   "try.intro": "Remove a part of the model to see what it does.",
@@ -142,7 +154,7 @@ export const PAGE_EN = {
   "training.curve": (name) => `${name} by step; use the arrow keys to move along the curve`,
   "training.smoothed":
     "The training loss uses label smoothing, the validation loss does not, so they cannot be compared directly.",
-  "training.samples": "Sample translations during training",
+  "training.samples": "Samples during training",
   "training.samples.how": "Words that differ from the reference are underlined.",
   "training.source": "source",
   "training.reference": "reference",

@@ -45,6 +45,7 @@ export const PAGE_KO = {
   "alternatives.of": (n) => `${n}번째 줄: 빔 서치로 찾은 번역(점수순)`,
   "word.info": ({ from, to, confidence }) =>
     [from && to ? `${from} ↔ ${to}` : from || to, confidence && `확신도 ${confidence}`].filter(Boolean).join(" · "),
+  "word.hint.unaligned": "번역문의 단어를 가리키면 모델이 그 단어를 얼마나 확신하는지 표시됩니다.",
   "word.hint": "원문이나 번역문의 단어를 가리키거나 커서를 두면 대응하는 단어가 표시됩니다.",
   "in.line": (n) => `${n}번째 줄: `,
   "warning.loops": "모델이 같은 말을 되풀이하고 있습니다. 이 번역은 믿지 마세요.",
@@ -57,6 +58,17 @@ export const PAGE_KO = {
   "legend.unsure": "확신 없음",
   legend: "음영: 단어별 모델의 확신도",
   example: "예문:",
+
+  "predict.skip": "입력으로 바로 가기",
+  "predict.view.translate": "예측",
+  "predict.panel": "입력과 예측",
+  "predict.sentence": "예측할 입력(한 줄에 하나)",
+  "predict.placeholder": "한 줄에 하나씩 입력하세요",
+  "predict.words": "줄별로 보는 예측. 화살표 키로 단어 사이를 이동할 수 있습니다",
+  "predict.how": (task) =>
+    `이 모델은 번역이 아니라 다른 작업(${task})을 합니다. regard predict에서처럼 한 줄이 입력 하나입니다.`,
+  "predict.look.failed": "이 입력은 보여 줄 수 없습니다.",
+  "predict.look.blank": "위에 입력을 쓰면 모델이 그 입력으로 무엇을 계산하는지 볼 수 있습니다.",
 
   "server.offline":
     "서버가 응답하지 않습니다. 화면의 내용은 그대로 있으며, 서버가 다시 응답하면 자동으로 이어서 진행합니다.",
@@ -81,7 +93,7 @@ export const PAGE_KO = {
     `서비스는 속도를 위해 CTranslate2로 번역하며, 이때 가중치가 양자화되어 있을 수 있습니다. 여기처럼 PyTorch에서 양자화 없이 계산하면 번역은 “${text}”입니다.`,
   "look.other": (text) =>
     `여기에 보이는 것은 위와 다른 번역이 나오는 과정입니다. 여기서 이 문장의 번역은 “${text}”입니다.`,
-  "try.withoutAttention": "이 모델에는 어텐션이 없어서 끌 수 있는 부분이 없습니다.",
+  "try.fixed": "이 모델에는 여기서 끄거나 바꿔 볼 수 있는 부분이 없습니다.",
   "look.failed": "이 문장은 보여 줄 수 없습니다.",
 
   "try.intro": "모델의 일부를 빼 보면 그 부분이 하던 일을 알 수 있습니다.",
@@ -140,8 +152,8 @@ export const PAGE_KO = {
   "training.curve": (name) => `스텝에 따른 ${name}. 화살표 키로 곡선을 따라 이동할 수 있습니다`,
   "training.smoothed":
     "학습 손실에는 레이블 스무딩이 적용되어 있고 검증 손실에는 적용되지 않으므로, 두 값을 바로 비교할 수는 없습니다.",
-  "training.samples": "학습 중의 번역 예",
-  "training.samples.how": "정답 번역과 다른 단어에 밑줄을 그었습니다.",
+  "training.samples": "학습 중의 출력 예",
+  "training.samples.how": "정답과 다른 단어에 밑줄을 그었습니다.",
   "training.source": "원문",
   "training.reference": "정답 번역",
   "training.more": (n) => `${n}개 더 보기`,

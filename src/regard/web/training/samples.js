@@ -1,4 +1,4 @@
-// The sample translations of every validation, and the findings about the training data.
+// The samples of every validation, and the findings about the training data.
 
 import { make } from "../dom.js";
 import { decimal } from "../format.js";
@@ -14,23 +14,28 @@ const MAX_SHOWN = 6; // translations per sentence; earlier ones are folded
 export function sampleSection(samples) {
   if (!samples.length) return [];
   const list = samples.map((sample) => make("div", { class: "sample" }, ...sampleRows(sample)));
-  const note = make("p", { class: "note" }, t("training.samples.how"));
-  return [make("section", {}, make("h2", {}, t("training.samples")), note, ...list)];
+  const compared = samples.some(({ expected }) => expected !== null);
+  const note = compared ? make("p", { class: "note" }, t("training.samples.how")) : null;
+  return [make("section", {}, make("h2", {}, t("training.samples")), note, list)];
 }
 
 function sampleRows({ given, expected, outputs }) {
+  const names = Object.keys(given); // of the input and, if it is known, of what the output should be
   const rows = outputs.map(({ step, text }) => row(decimal(step, 0), ...withChanges(text, expected ?? text)));
   const early = rows.slice(0, Math.max(0, rows.length - MAX_SHOWN));
   const folded = early.length
     ? [make("details", {}, make("summary", {}, t("training.more", early.length)), ...early)]
     : [];
   return [
-    row(t("training.source"), Object.values(given)[0]),
+    row(labelOf(names[0]), given[names[0]]),
     ...folded,
     ...rows.slice(-MAX_SHOWN),
-    ...(expected === null ? [] : [row(t("training.reference"), expected)]),
+    ...(expected === null ? [] : [row(labelOf(names.at(-1)), expected)]),
   ];
 }
+
+/** Of the texts of a translator in the page's language, of others as the run calls them. */
+const labelOf = (/** @type {string} */ name) => ["source", "reference"].includes(name) ? t(`training.${name}`) : name;
 
 function row(label, ...text) {
   return make(

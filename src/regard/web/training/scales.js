@@ -56,5 +56,6 @@ export function rangeOf(values, { zero = false, log = false } = {}) {
   const low = Math.min(...values);
   const high = Math.max(...values);
   if (log) return [low, Math.max(high, low * 1.1)];
-  return [zero ? Math.min(0, low) : low, high === low ? low + 1 : high];
+  const bottom = zero ? Math.min(0, low) : low;
+  return [bottom, high > bottom ? high : bottom + (Math.abs(bottom) || 1)];
 }

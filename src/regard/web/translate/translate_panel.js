@@ -5,7 +5,7 @@ import { copy } from "../browser.js";
 import { byId, isolated, make } from "../dom.js";
 import { decimal, percent } from "../format.js";
 import { onReconnect } from "../service.js";
-import { change, lines, onChange, state } from "../state.js";
+import { change, currentModel, lines, onChange, state, translates } from "../state.js";
 import { onLanguage, t } from "../texts/texts.js";
 import { splitWords } from "../words.js";
 import { Alternatives } from "./alternatives.js";
@@ -32,11 +32,14 @@ export class TranslatePanel {
   #plainLines = new WeakMap(); // a selected alternative → the line that shows it
   /** @type {Record<string, any>} */
   #tools = {};
-  #highlightAgain = () => {}; // for a word whose alignment becomes known while it is pointed at
+  #highlightAgain = () => this.#fromTarget(0, null); // for a word whose alignment becomes known while it is pointed at
   #announceTimer = 0;
   #onWordInfo;
 
-  /** @param {{ onWordInfo: (text: string | null) => void }} callbacks called when a word is pointed at */
+  /**
+   * @param {{ onWordInfo: (text: string | null, aligned: boolean) => void }} callbacks called when a word is pointed at,
+   *   and whether words are aligned: not all models do
+   */
   constructor({ onWordInfo }) {
     this.#onWordInfo = onWordInfo;
     this.#source = new SourceText(byId("sentence"), byId("mirror"), {
@@ -48,7 +51,7 @@ export class TranslatePanel {
       describe: (line, word) => this.#wordInfo(line, this.#sourcesOf(line, word), [word]),
     });
     this.#buildTools();
-    onChange(["text", "model", "target"], ({ changed }) => this.#translate(!changed.has("text")));
+    onChange(["text", "models", "model", "target"], ({ changed }) => this.#translate(!changed.has("text")));
     onChange(["chosen"], () => this.#show());
     onChange(["view"], () => this.#showTools());
     onLanguage(() => this.#show());
@@ -62,7 +65,7 @@ export class TranslatePanel {
 
   #translate(/** @type {boolean} */ immediately) {
     this.#source.set(state.text);
-    if (state.model) this.#requests.translate(state.text, state.model, state.target, immediately);
+    if (currentModel()) this.#requests.translate(state.text, state.model, state.target, immediately);
     this.#tools.clear.hidden = !state.text;
   }
 
@@ -74,7 +77,7 @@ export class TranslatePanel {
       ...result,
       for: { ...result.for, lines: result.lines.map((line, i) => (line ? result.for.lines[i] : null)) },
       milliseconds,
-      lines: result.lines.map((line, i) => line ?? old[i] ?? null),
+      lines: result.lines.map((line, i) => line ?? (result.error && !translates() ? null : old[i]) ?? null),
     };
     this.#show();
     clearTimeout(this.#announceTimer);
@@ -140,7 +143,9 @@ export class TranslatePanel {
   #highlight(line, sources, targets) {
     this.#source.highlight(line, sources);
     this.#translation.highlight(line, targets);
-    this.#onWordInfo(sources.length + targets.length ? this.#wordInfo(line, sources, targets) : null);
+    const { lines: results } = this.#result;
+    const aligned = !results.some((line) => line?.words.length) || results.some((line) => line?.alignment.length);
+    this.#onWordInfo(sources.length + targets.length ? this.#wordInfo(line, sources, targets) : null, aligned);
   }
 
   /** A word, the words aligned with it, and the model's confidence, as one line of text. */

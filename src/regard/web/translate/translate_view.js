@@ -2,12 +2,13 @@
 
 import { byId, make } from "../dom.js";
 import { request } from "../service.js";
-import { change, currentModel, onChange, state } from "../state.js";
+import { change, currentModel, onChange, state, translates } from "../state.js";
 import { onLanguage, t } from "../texts/texts.js";
 
 export class TranslateView {
   #wordInfo = make("p", { class: "word-info" });
   #example = make("p", { class: "example" });
+  #how = make("p", { class: "note" });
   #examples = new Map(); // model → a sentence of its validation text, or null
 
   /** @param {HTMLElement} element */
@@ -24,25 +25,36 @@ export class TranslateView {
     );
     byId("source-tools").append(this.#wordInfo);
     byId("target-tools").append(legend);
-    element.append(this.#example);
+    element.append(this.#example, this.#how);
     this.showWordInfo(null);
     onLanguage(() => this.showWordInfo(null));
     onLanguage(() => this.#showExample());
     onChange(["text", "model", "view", "models"], () => this.#showExample());
+    onChange(["model", "models"], () => {
+      legend.hidden = this.#wordInfo.hidden = !translates();
+      this.#showHow();
+    });
+    onLanguage(() => this.#showHow());
   }
 
   /**
    * Shows which words are aligned.
    * @param {string | null} text null shows how to find out
+   * @param {boolean} [aligned] whether the model aligns words
    */
-  showWordInfo(text) {
-    this.#wordInfo.textContent = text ?? t("word.hint");
+  showWordInfo(text, aligned = true) {
+    this.#wordInfo.textContent = text ?? t(aligned ? "word.hint" : "word.hint.unaligned");
     this.#wordInfo.classList.toggle("is-hint", text === null);
+  }
+
+  /** What to type for a model that does not translate. */
+  #showHow() {
+    this.#how.textContent = translates() ? "" : t("predict.how", currentModel()?.task);
   }
 
   /** If the text is empty, offers a sentence that this model was validated on. */
   async #showExample() {
-    this.#example.hidden = Boolean(state.text) || !currentModel()?.training;
+    this.#example.hidden = Boolean(state.text) || !currentModel()?.training || !translates();
     if (this.#example.hidden) return;
     const name = state.model;
     if (!this.#examples.has(name)) this.#examples.set(name, await firstSample(name));

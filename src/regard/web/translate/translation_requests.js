@@ -1,6 +1,9 @@
-// Translates while the user types: one request at a time, outdated answers dropped, known lines taken from the cache.
+// Translates, or predicts, while the user types: one request at a time, outdated answers dropped, known lines taken from
+// the cache.
 
 import { onReconnect, request } from "../service.js";
+import { formatPrediction } from "../format.js";
+import { translates } from "../state.js";
 
 /** @typedef {{ lines: string[], model: string, target: string | null }} Wanted */
 /**
@@ -64,10 +67,9 @@ export class TranslationRequests {
     let milliseconds = 0;
     try {
       for (let missing = this.#missing(wanted); missing.length; missing = this.#missing(wanted)) {
-        const { model, target } = wanted;
-        const body = { text: firstLines(missing), model, target, alternatives: 3, details: true };
-        const answer = await request("v1/translate", { body, signal: controller.signal });
-        body.text.forEach((line, i) => this.#cache.set(cacheKey(wanted, line), answer.translations[i]));
+        const next = firstLines(missing);
+        const answer = await (translates() ? translated : predicted)(next, wanted, controller.signal);
+        next.forEach((line, i) => this.#cache.set(cacheKey(wanted, line), answer.lines[i]));
         milliseconds += answer.milliseconds;
         clearTimeout(waitingTimer);
         const done = !this.#missing(wanted).length;
@@ -88,6 +90,20 @@ export class TranslationRequests {
     const lines = wanted.lines.map((line) => line.trim() ? (this.#cache.get(cacheKey(wanted, line)) ?? null) : BLANK);
     this.#onResult({ for: wanted, lines, milliseconds, waiting, done, error });
   }
+}
+
+async function translated(lines, { model, target }, signal) {
+  const body = { text: lines, model, target, alternatives: 3, details: true };
+  const { translations, milliseconds } = await request("v1/translate", { body, signal });
+  return { lines: translations, milliseconds };
+}
+
+/** A line of text is an input of every task; a prediction is shown as text. */
+async function predicted(lines, { model }, signal) {
+  const startedAt = performance.now();
+  const { output } = await request("v1/predict", { body: { input: lines, model }, signal });
+  const milliseconds = performance.now() - startedAt;
+  return { lines: output.map((prediction) => ({ ...BLANK, text: formatPrediction(prediction) })), milliseconds };
 }
 
 const cacheKey = ({ model, target }, line) => JSON.stringify([model, target, line]);

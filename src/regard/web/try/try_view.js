@@ -6,7 +6,7 @@ import { headKey, parseHeadKey } from "../look/head_key.js";
 import { loadModule } from "../look/load.js";
 import { fetchLook, isChanged, lookRequest } from "../look/look_request.js";
 import { onReconnect } from "../service.js";
-import { change, onChange, state, UNCHANGED } from "../state.js";
+import { change, onChange, state, translates, UNCHANGED } from "../state.js";
 import { onLanguage, t, translateElements } from "../texts/texts.js";
 import { BeforeAfter } from "./before_after.js";
 import { HeadImportance } from "./head_importance.js";
@@ -18,6 +18,7 @@ const TYPING_PAUSE = 250;
 const SHOW_WAITING_AFTER = 200;
 
 export class TryView {
+  #head = make("div");
   #note = make("p", { class: "note", role: "status" });
   #interventions = make("div", { class: "interventions" });
   #gridBox = make("div", { class: "head-grid-box" });
@@ -51,8 +52,8 @@ export class TryView {
       heads,
       make("div", { class: "intervention-controls" }, this.#switches.element, this.#reset),
     );
-    const intro = make("p", { class: "intro", "data-text": "try.intro" });
-    element.append(intro, linePicker(), this.#note, this.#result.element, this.#result.words, this.#interventions);
+    this.#head.append(make("p", { class: "intro", "data-text": "try.intro" }), linePicker());
+    element.append(this.#head, this.#note, this.#result.element, this.#result.words, this.#interventions);
     translateElements(element);
     onChange(["changes"], () => this.#showChanges());
     onChange(
@@ -65,6 +66,7 @@ export class TryView {
       this.#schedule(0);
     });
     this.#showChanges();
+    this.#showNote("", true); // until it is known what the model has
     this.#schedule(0);
   }
 
@@ -73,6 +75,7 @@ export class TryView {
     this.#controller?.abort();
     if (state.view !== "try") return;
     if (!state.models.length) return this.#showNote("", true); // the address may name heads that the model does not have
+    if (!translates()) return this.#showNothingToTry();
     const body = lookRequest(state.changes);
     if (!body) return this.#showNote(t("look.blank"), true);
     // The model has to choose both translations itself: a selected alternative would hide the effect of a change.
@@ -81,12 +84,15 @@ export class TryView {
 
   async #load(body) {
     const controller = (this.#controller = new AbortController());
-    const waiting = setTimeout(() => this.#showNote(t("look.waiting")), SHOW_WAITING_AFTER);
+    const waiting = setTimeout(
+      () => this.#showNote(t("look.waiting"), Boolean(this.#interventions.hidden)),
+      SHOW_WAITING_AFTER,
+    );
     try {
       const look = await fetchLook(body, controller.signal);
       const { HeadGrid } = await loadModule("head_grid.js");
       if (controller.signal.aborted) return;
-      if (!look.attentions.length) return this.#showNote(t("try.withoutAttention"), true);
+      if (!look.attentions.length) return this.#showNothingToTry();
       this.#showNote("");
       this.#result.show(look);
       this.#look = look;
@@ -136,8 +142,14 @@ export class TryView {
     return make("li", {}, make("button", attributes, make("s", {}, name), " ×"));
   }
 
+  #showNothingToTry() {
+    this.#showNote(t("try.fixed"), true);
+    this.#head.hidden = true;
+  }
+
   #showNote(text, hideRest = false) {
     this.#note.textContent = text;
+    this.#head.hidden = false;
     for (const part of [this.#interventions, this.#result.element, this.#result.words]) part.hidden = hideRest;
   }
 }

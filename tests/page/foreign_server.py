@@ -1,0 +1,44 @@
+"""Trains a tiny translator without attention and a tiny classifier of vectors, and serves both beside a Transformer.
+
+`python tests/page/foreign_server.py FOLDER` prints the names and the address of the models, as `regard serve` does.
+FOLDER has the text of the translator: tests/digits.py.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS / "foreign"))
+
+import bag_of_words  # noqa: E402, F401 - registers its architecture
+from vectors import write_vectors  # noqa: E402 - registers its task and its architecture
+
+from regard.cli import main  # noqa: E402
+from regard.run import train  # noqa: E402
+
+if __name__ == "__main__":
+    os.chdir(sys.argv[1])
+    training = {"two_processes": "off", "steps": 60, "validate_every": 20, "max_tokens": 256}
+    train(
+        {
+            "data": {"train": [{"source": "digits.src", "target": "digits.tgt"}]},
+            "text": {"vocabulary": 300},
+            "model": {"architecture": "bag-of-words"},
+            "training": training | {"rate": 0.01, "schedule": "constant"},
+        },
+        Path("bag"),
+        fill_defaults=True,
+    )
+    files = {name: write_vectors(Path(f"{name}.jsonl"), n, n) for name, n in (("train", 240), ("validation", 60))}
+    train(
+        {
+            "task": "vectors",
+            "data": {name: str(path) for name, path in files.items()},
+            "training": training | {"max_tokens": 16, "rate": 0.02, "schedule": "constant", "best_by": "error"},
+        },
+        Path("vectors"),
+        fill_defaults=True,
+    )
+    sys.argv[1:] = ["serve", "bag", "vectors", str(TESTS / "golden" / "model"), "--port", "0", "--quiet"]
+    main()

@@ -1,0 +1,169 @@
+"""The page with models that nothing in src/ knows: a translator without attention, and one of another task."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from ..digits import write_digits
+from .conftest import PageOpener
+from .page_checks import VIEWS, expect_width
+
+NARROW, WIDE = 390, 1400  # pixels
+VECTORS = "[2, 0, 0, 0, 0, 0]\n[0, 2, null, 0, 0, 0]"
+
+
+@pytest.fixture(scope="module")
+def url(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Starts a process that trains both models and serves them: "bag", "vectors", and "golden", a Transformer."""
+    script, folder = Path(__file__).parent / "foreign_server.py", tmp_path_factory.mktemp("foreign")
+    write_digits(folder, 300, seed=1)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with (
+        (folder / "errors").open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, script, folder], env=environment, text=True, stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        assert process.stdout is not None
+        line = process.stdout.readline()  # empty if the process has ended
+        try:
+            assert "http" in line, (folder / "errors").read_text()
+            yield line.split()[-1] + "/"
+        finally:
+            process.terminate()
+
+
+def expect_no_attention(page: Page) -> None:
+    text = page.locator("body").inner_text()
+    assert not re.search("attention|어텐션", text, re.IGNORECASE), text
+
+
+def expect_to_fit(page: Page) -> None:
+    for width in (NARROW, WIDE):
+        page.set_viewport_size({"width": width, "height": 800})
+        expect_width(page, width)
+
+
+@pytest.mark.parametrize(
+    ("locale", "names"),
+    [
+        ("en-US", ["Translate", "What it computed", "no part that can be switched off", "Finished"]),
+        ("ko-KR", ["번역", "모델이 계산한 값", "바꿔 볼 수 있는 부분이 없습니다", "학습 완료"]),
+    ],
+)
+def test_translator_without_attention_shows_what_there_is(
+    open_page: PageOpener, url: str, locale: str, names: list[str]
+) -> None:
+    page = open_page(url, model="bag", text="1 2 3", locale=locale)
+    expect(page.locator("#words .word").first).to_be_visible()
+    expect(page.locator("#tab-translate")).to_have_text(names[0])
+    expect(page.locator("#alternatives button")).to_have_count(4)
+    page.locator("#words .word").first.hover()
+    expect(page.locator(".word-info")).to_contain_text("%")
+    page.mouse.move(0, 700)
+    expect(page.locator(".word-info.is-hint")).to_have_text(re.compile("confident|확신"))  # no words are aligned
+    for view, shown in zip(VIEWS[1:], names[1:], strict=True):
+        expect_no_attention(page)
+        expect_to_fit(page)
+        page.locator(f"#tab-{view}").click()
+        expect(page.locator(f"#view-{view}")).to_contain_text(shown)
+    for label in ("perplexity", "accuracy", "BLEU, chrF++"):
+        expect(page.locator(".curve h3", has_text=label)).to_be_visible()
+    expect(page.locator(".sample").first).to_be_visible()
+    expect_no_attention(page)
+    expect_to_fit(page)
+
+
+def test_look_without_attention_draws_predictions_and_recorded_vectors(open_page: PageOpener, url: str) -> None:
+    page = open_page(url, "look", model="bag", text="1 2 3")
+    words = page.locator("#words .word")
+    rows = page.locator(".recorded tbody tr")
+    expect(words.first).to_be_visible()
+    expect(rows).to_have_count(words.count() + 1)  # and the end of the sentence
+    expect(rows.first).to_contain_text("%")
+    captions = page.locator(".recorded figcaption")
+    expect(captions).to_have_text(
+        [re.compile(r"words_in\.embedding.*source 4 × unit 32"), re.compile(r"gru\.states.*× unit 32")]
+    )
+    expect(page.locator(".recorded canvas")).to_have_count(4 + words.count() + 1)
+    page.get_by_role("button", name="한국어").click()
+    expect(captions.first).to_contain_text("원문 4 × 유닛 32")
+
+
+@pytest.mark.parametrize(
+    ("locale", "names"),
+    [
+        (
+            "en-US",
+            ["Predict", "does not translate", "What it computed", "no part that can be switched off", "Finished"],
+        ),
+        ("ko-KR", ["예측", "다른 작업", "모델이 계산한 값", "바꿔 볼 수 있는 부분이 없습니다", "학습 완료"]),
+    ],
+)
+def test_model_of_another_task_predicts(open_page: PageOpener, url: str, locale: str, names: list[str]) -> None:
+    page = open_page(url, model="vectors", text=VECTORS, locale=locale)
+    predictions = [re.compile(rf"label: class {n} · probability: 0\.\d+") for n in range(2)]
+    expect(page.locator("#words p")).to_have_text(predictions)
+    expect(page.locator("#tab-translate")).to_have_text(names[0])
+    expect(page).to_have_title(f"{names[0]} · regard")
+    expect(page.locator(".legend")).to_be_hidden()
+    for view, shown in zip(VIEWS, names[1:], strict=True):
+        page.locator(f"#tab-{view}").click()
+        expect(page.locator(f"#view-{view}")).to_contain_text(shown)
+        if view == "look":
+            expect(page.locator(".recorded tbody tr").first).to_contain_text("class 0")
+            expect(page.locator(".recorded figcaption")).to_contain_text("hidden.states")
+            expect(page.locator(".recorded canvas")).to_have_count(1)
+        expect_no_attention(page)
+        expect_to_fit(page)
+    for label in ("error", "side accuracy"):  # the names of the run's own measures
+        expect(page.locator(".curve h3", has_text=re.compile(f"^{label}"))).to_be_visible()
+    expect(page.locator(".run-summary")).to_contain_text("vectors")
+
+
+def test_input_that_the_model_cannot_read_is_explained(open_page: PageOpener, url: str) -> None:
+    page = open_page(url, model="vectors", text="[2, 0, 0, 0, 0, 0]", allow_error="status of 400")
+    expect(page.locator("#words")).to_contain_text("class 0")
+    page.locator("#sentence").fill("[2, 0]")
+    expect(page.locator("#messages")).to_contain_text("must be a list of 6 numbers")
+    expect(page.locator("#words")).to_have_text("")  # not the prediction for another input
+    page.locator("#tab-look").click()
+    expect(page.locator("#view-look > .note")).to_contain_text("This input cannot be shown.")
+    page.locator("#sentence").fill("[0, 0, 2, 0, 0, 0]")
+    expect(page.locator(".recorded tbody tr").first).to_contain_text("class 2")
+    expect(page.locator("#words")).to_contain_text("class 2")
+
+
+def test_changing_between_kinds_of_models(open_page: PageOpener, url: str) -> None:
+    page = open_page(url, "look", model="golden", text="7 4 7")
+    title, picker = page.locator(".step-title"), page.locator("#pair-model")
+    expect(title).to_be_visible()
+    picker.select_option("bag")
+    expect(page.locator(".recorded")).to_be_visible()
+    expect(page.locator("#sentence")).to_have_value("7 4 7")  # still a sentence to translate
+    expect(title).to_have_count(0)
+    picker.select_option("vectors")
+    expect(page.locator("#tab-translate")).to_have_text("Predict")
+    expect(page.locator("#sentence")).to_have_value("")
+    expect(page.locator("#view-look > .note")).to_have_text(
+        "Type an input above to see what the model computes for it."
+    )
+    picker.select_option("golden")
+    expect(page.locator("#tab-translate")).to_have_text("Translate")
+    page.locator("#sentence").fill("7 4 7")
+    step = page.locator(".walk-step[aria-current]")
+    expect(step).to_have_text("1")
+    title.click()
+    page.keyboard.press("ArrowRight")
+    expect(step).to_have_text("2")
+    page.locator("#tab-try").click()
+    expect(page.locator(".head-cell").first).to_be_visible()
+    picker.select_option("bag")
+    expect(page.locator("#view-try > .note")).to_contain_text("no part that can be switched off")
+    expect(page.locator(".head-cell").first).to_be_hidden()
