@@ -250,7 +250,7 @@ def test_killed_worker_raises_run_error(make_training: Maker) -> None:
     batch = first_batch(training)
     with closing(in_two(training.config, training.model)) as gradients:
         gradients(batch, batch.n_targets)
-        os.kill(gradients._worker.pid, signal.SIGKILL)
+        os.kill(gradients._worker._process.pid, signal.SIGKILL)
         with pytest.raises(
             RunError, match=r"worker process, .*, has ended \(signal 9\); hint: .*resumes from the last"
         ):
@@ -268,8 +268,8 @@ def test_worker_ignores_signals_to_the_process_group(monkeypatch: pytest.MonkeyP
     def interrupted(self: WorkerProcess, of: Any = WorkerProcess._start) -> None:
         of(self)
         for number in (signal.SIGINT, signal.SIGTERM):
-            os.kill(self.pid, number)  # at once, while it is still importing torch
-        started.append(self.pid)
+            os.kill(self._process.pid, number)  # at once, while it is still importing torch
+        started.append(self._process.pid)
 
     monkeypatch.setattr(WorkerProcess, "_start", interrupted)
     with closing(in_two(training.config, training.model)) as gradients:
@@ -285,7 +285,7 @@ from regard.training.gradients.two_processes import TwoProcesses
 config = TransformerConfig(n_encoder_layers=1, n_decoder_layers=1, d_model=16, d_ff=32, n_heads=2)
 spec = ModelSpec("translation", "transformer", config, {"n_src_symbols": 20, "n_tgt_symbols": 20})
 gradients = TwoProcesses(TrainingConfig(), spec, spec.build(), 1)
-print(gradients._worker.pid, flush=True)
+print(gradients._worker._process.pid, flush=True)
 sys.stdin.read()
 """
 

@@ -75,19 +75,19 @@ def fit(training: Training, on_event: OnEvent, stop: Stop, spent_seconds: float 
     """
     progress = _resume(training, on_event, spent_seconds)
     with closing(prefetch(training.loader.updates(progress.cursor, progress.step + 1))) as stream:
-        clock = _Clock(progress)
+        started_at = perf_counter() - progress.elapsed_seconds  # with the time before an interruption
         while not progress.finished:
             update, cursor = next(stream)
             progress = replace(progress, step=progress.step + 1, cursor=cursor)
             rate = _set_learning_rate(training, progress)
             metrics = train_step(training, update, progress.step)
-            progress = replace(progress, elapsed_seconds=clock.elapsed_seconds())
+            progress = replace(progress, elapsed_seconds=perf_counter() - started_at)
             on_event("step", step=progress.step, steps=progress.steps, rate=rate, **metrics,
                      elapsed_seconds=progress.elapsed_seconds)  # fmt: skip
-            progress, event = fit_to_budget(training.config, progress, clock.elapsed_seconds())
+            progress, event = fit_to_budget(training.config, progress, perf_counter() - started_at)
             if event is not None:
                 on_event(**event)
-            progress = _validate_and_save(training, progress, clock, on_event, stop)
+            progress = _validate_and_save(training, progress, started_at, on_event, stop)
     return progress
 
 
@@ -137,16 +137,6 @@ def measure_seconds_per_step(training: Training, n_steps: int) -> float:
     return median_high(seconds[1:])  # without the first step, which warms up
 
 
-class _Clock:
-    """Seconds of the whole run, with those before it was interrupted."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._before, self._started_at = progress.elapsed_seconds, perf_counter()
-
-    def elapsed_seconds(self) -> float:
-        return self._before + perf_counter() - self._started_at
-
-
 def _resume(training: Training, on_event: OnEvent, spent_seconds: float) -> Progress:
     checkpoint, skipped = training.checkpoints.resume(training.identity)
     for name, reason in skipped.items():
@@ -190,14 +180,14 @@ def _save(training: Training, progress: Progress, score: float | None, interrupt
 
 
 def _validate_and_save(
-    training: Training, progress: Progress, clock: _Clock, on_event: OnEvent, stop: Stop
+    training: Training, progress: Progress, started_at: float, on_event: OnEvent, stop: Stop
 ) -> Progress:
     config, score = training.config, None
     is_last = progress.step >= progress.steps
     if is_last or progress.step % config.validate_every == 0:
-        started_at = clock.elapsed_seconds()
+        validation_started_at = perf_counter()
         validation = validate_training(training, use_ema=True)
-        progress = replace(progress, validation_seconds=clock.elapsed_seconds() - started_at)
+        progress = replace(progress, validation_seconds=perf_counter() - validation_started_at)
         value = validation.metrics[config.best_by]
         [best_by] = (measure for measure in training.measures if measure.name == config.best_by)
         score = -value if best_by.higher_is_better else value
@@ -208,7 +198,7 @@ def _validate_and_save(
                  **validation.metrics, samples=[dict(sample) for sample in validation.samples])  # fmt: skip
     scheduled = progress.finished or progress.step % config.save_every == 0
     if scheduled or stop.signal_number is not None:
-        progress = replace(progress, elapsed_seconds=clock.elapsed_seconds())
+        progress = replace(progress, elapsed_seconds=perf_counter() - started_at)
         _save(training, progress, score, interrupted=not scheduled)
         on_event("save", step=progress.step, flush=True)
     if stop.signal_number is not None and not progress.finished:

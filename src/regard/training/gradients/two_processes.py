@@ -115,10 +115,6 @@ class WorkerProcess:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(memory)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def submit(self, batch: Batch, n_targets: tuple[int, ...], dropout_seed: int) -> None:
         """Starts the computation for this batch with the current weights."""
         with torch.no_grad():
