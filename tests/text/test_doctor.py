@@ -106,8 +106,34 @@ def test_a_slip_is_an_error_that_names_the_shorter_file(tmp_path: Path) -> None:
     assert "1200 lines" in only(report, "unequal-counts").message
 
 
-def test_unrelated_files_are_a_warning(tmp_path: Path) -> None:
-    assert only(run(tmp_path, language(1000, 1)[0], language(1000, 2)[1]), "unrelated").severity == "warning"
+def test_lines_that_fit_no_better_in_place_are_an_error(tmp_path: Path) -> None:
+    assert only(run(tmp_path, language(1000, 1)[0], language(1000, 2)[1]), "unrelated").severity == "spoils"
+    source, target = language(1000)
+    random.Random(1).shuffle(target)
+    report = run(tmp_path, source, target)
+    assert [finding.kind for finding in report.findings] == ["unrelated"] and report.has_errors
+
+
+def test_text_that_cannot_be_judged_is_not_refused(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    unique = [["".join(rng.choices("abcdefghijklmnop", k=8)) for _ in range(1000)] for _ in range(2)]
+    source, target = language(80)
+    rng.shuffle(target)
+    for pair in (unique, (source, target), (["the same line"] * 500, ["dieselbe Zeile"] * 500)):
+        report = run(tmp_path, *pair)
+        assert not report.has_errors
+        assert not [finding for finding in report.findings if finding.kind == "mispaired"]
+
+
+def test_a_check_that_did_not_see_everything_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.text.doctor.mispaired.MAX_PAIRS", 500)
+    monkeypatch.setattr("regard.text.doctor.alignment_slip.MAX_LINES", 300)
+    monkeypatch.setattr("regard.text.doctor.examine.MAX_LINES", 300)
+    monkeypatch.setattr("regard.text.doctor.examine._MAX_HASHES", 200)
+    report = run(tmp_path, *language(1000))
+    limits = [finding.message for finding in report.findings if finding.kind == "limited"]
+    assert [finding.severity for finding in report.findings] == ["note"] * 3
+    assert "only 300 of 1,000" in limits[1] and "only 200 of 1,000" in limits[2]
 
 
 def test_blank_equal_and_repeated_lines_are_counted(tmp_path: Path) -> None:

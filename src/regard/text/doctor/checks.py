@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from regard.text.doctor.alignment_slip import Alignment
 from regard.text.doctor.findings import Finding, Severity
+from regard.text.doctor.mispaired import Pairing
 from regard.text.lines import ReadNotes
 
 MAX_EXAMPLES = 5
@@ -172,9 +173,6 @@ def leak(name: str, n_leaked: int, n_lines: int, lines: list[int]) -> Finding:
 
 def alignment_findings(alignment: Alignment, names: Sequence[str]) -> Iterator[Finding]:
     """Where the two sides are not parallel."""
-    if not alignment.related:
-        message = "aligned lines match no better than lines far apart"
-        yield Finding("unrelated", "warning", 1, (), message, "check that the two files are translations of each other")
     for slip in alignment.slips[:MAX_EXAMPLES]:
         until = f" until line {slip.until}" if slip.until else ""
         message = f"near line {slip.line} the two sides stop matching{until}"
@@ -186,6 +184,36 @@ def alignment_findings(alignment: Alignment, names: Sequence[str]) -> Iterator[F
             yield Finding("slip", "spoils", 1, (slip.line,), message, _SLIP_ADVICE)
 
 
+def pairing_findings(pairing: Pairing | None, alignment: Alignment | None) -> Iterator[Finding]:
+    """Lines that are not translations of each other, by their words or, where words cannot tell, by their lengths."""
+    if pairing is not None and pairing.is_telling:
+        if not pairing.related:
+            yield Finding("unrelated", "spoils", pairing.n_pairs, (), _UNRELATED, _UNRELATED_ADVICE)
+        elif pairing.lines:
+            yield _mispaired(pairing)
+    elif alignment is not None and not alignment.related:
+        yield Finding("unrelated", "warning", 1, (), _UNRELATED, _UNRELATED_ADVICE)
+
+
+def _mispaired(pairing: Pairing) -> Finding:
+    share = len(pairing.lines) / pairing.n_sampled
+    severity: Severity = "spoils" if share >= 0.5 else "warning" if share > 0.01 else "note"
+    count = round(share * pairing.n_pairs)
+    about = "" if pairing.n_sampled == pairing.n_pairs else "about "
+    message = f"{about}{_many(count, 'pairs')} ({share:.1%}) whose words do not match"
+    return Finding("mispaired", severity, count, tuple(pairing.lines[:MAX_EXAMPLES]), message, _MISPAIRED_ADVICE)
+
+
+def limited(what: str, n_examined: int, n_all: int) -> Iterator[Finding]:
+    """A check that did not look at everything."""
+    if n_examined < n_all:
+        message = f"{what}: only {n_examined:,} of {n_all:,} were examined"
+        yield Finding("limited", "note", n_all - n_examined, (), message, "split the corpus to examine all of it")
+
+
+_UNRELATED = "lines match no better in place than elsewhere"
+_UNRELATED_ADVICE = "check that the two files are translations of each other, in the same order"
+_MISPAIRED_ADVICE = "look at these pairs; `regard check --write DIR` writes the corpus without them"
 _SLIP_ADVICE = "compare both files around that line, and add the missing line or remove the extra one"
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from regard.text.corpus import Corpus
 from regard.text.doctor import checks
-from regard.text.doctor.alignment_slip import SideFeatures, align
+from regard.text.doctor.alignment_slip import MAX_LINES, SideFeatures, align
 from regard.text.doctor.checks import MAX_EXAMPLES, Occurrences, SideChecks, text_hash
 from regard.text.doctor.findings import CorpusReport, Finding, LengthStatistics, SideStatistics
+from regard.text.doctor.mispaired import MIN_PAIRS, Pairing, PairSample
 from regard.text.lines import ReadNotes, read_lines, read_lines_or_none
 from regard.text.normalise import normalise
 
@@ -79,6 +80,7 @@ class _Examination:
         self.equal_sides, self.one_side_blank, self.bad_tabs = Occurrences(), Occurrences(), Occurrences()
         self.pair_hashes, self.source_hashes = array("Q"), array("Q")
         self.ratios, self.ratio_lines = array("f"), array("I")
+        self.sample = PairSample()
 
     def rows(self) -> Iterator[_Row]:
         """Source and target of each line; None for a line that is not valid text, or missing."""
@@ -117,6 +119,7 @@ class _Examination:
             if source or target:
                 self.one_side_blank.add(number)
             return
+        self.sample.add(number, source, target)
         if source_hash == target_hash:
             self.equal_sides.add(number)
         if len(self.source_hashes) >= _MAX_HASHES:
@@ -164,8 +167,14 @@ class _Examination:
 
     def _alignment(self) -> Iterator[Finding]:
         alignment = align(*self.features)
+        pairing = Pairing(self.sample) if len(self.sample.rows) >= MIN_PAIRS else None
         if alignment is not None:
             yield from checks.alignment_findings(alignment, self._side_names())
+        yield from checks.pairing_findings(pairing, alignment)
+        if pairing is not None:
+            yield from checks.limited("pairs whose words do not match", pairing.n_sampled, pairing.n_pairs)
+        n_lines = max(notes.n_lines for notes in self.notes)
+        yield from checks.limited("lines where the sides stop matching", min(n_lines, MAX_LINES), n_lines)
 
     def _repeats(self) -> Iterator[Finding]:
         lines = np.array(self.ratio_lines, np.int64)
@@ -173,6 +182,7 @@ class _Examination:
         for unit, hashes in (("pairs", self.pair_hashes), ("sources", self.source_hashes)):
             n_repeated = len(hashes) - len(np.unique(np.array(hashes, np.uint64)))
             yield from checks.duplicates(unit, n_repeated, len(hashes))
+        yield from checks.limited("pairs repeated, or of unusual length", len(self.source_hashes), self.sample.n_seen)
 
     def _leaks(self) -> Iterator[Finding]:
         for test in self.test_sets:
