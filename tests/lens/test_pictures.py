@@ -185,6 +185,15 @@ def test_head_importance_shows_accuracy_drop_and_main_direction() -> None:
     assert pixels_outside(picture) <= 1
 
 
+def test_head_importance_shows_only_the_attention_that_a_model_has() -> None:
+    statistics = Statistics(*(np.float32(x) for x in (1.5, 2.0, 0.8, 0.1, 0.05, 0.05)))  # type: ignore[arg-type]
+    row = HeadRow(Head("cross", 0, 0), statistics, 0.123, 0.5, None)
+    written = texts(draw_heads_table(HeadsTable(10, 0, 0.987, 0.4, None, (row,)), "runs/x").figure)
+    assert "−12.3%" in written
+    assert "Encoder–decoder" in written
+    assert not {"Encoder", "Decoder"} & set(written)
+
+
 def test_long_words_are_shortened() -> None:
     assert shorten("street", 14) == "street"
     assert shorten(WORD, 14) == "Donaudampfsch…"

@@ -7,6 +7,8 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from regard.lens.ablate import ablate
+from regard.lens.interventions import Head, Interventions
 from regard.models import ARCHITECTURES, PRESETS, ModelSpec
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.nn import Trace
@@ -115,6 +117,17 @@ def test_the_source_is_read_from_its_end_only_without_attention() -> None:
     readings = {name: make(attention=name).encoder.backwards for name in ("none", "additive", "dot", "general")}
     assert readings == {"none": True, "additive": False, "dot": False, "general": False}
     assert not make(attention="none", reverse=False).encoder.backwards
+
+
+@pytest.mark.parametrize("attention", ["additive", "general"])
+def test_without_its_head_the_decoder_gets_zeros_from_attention(attention: str) -> None:
+    model = make(attention=attention)
+    ablated = ablate(model, Interventions(heads_off=frozenset([Head("cross", 0, 0)])), 1)
+    features, trace = traced(ablated)
+    states, words = trace["decoder.layers.0.states"], trace["target.embedding"]
+    seen = [states, torch.zeros_like(states)] + ([words] if attention == "additive" else [])
+    torch.testing.assert_close(features, torch.tanh(model.readout(torch.cat(seen, -1))), **CLOSE)
+    assert not torch.equal(features, traced(model)[0])
 
 
 @pytest.mark.parametrize("attention", ["none", "additive"])

@@ -14,6 +14,8 @@ Shapes: B sentences, R = B · n_beams rows of a search, S source, T target, D d_
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
@@ -117,6 +119,9 @@ class RecurrentState:
 class RecurrentAttention(nn.Module):
     """Attention with one head. Scores of a state s and an output h: vᵀ tanh(W s + U h), s·h, or s·(U h)."""
 
+    has_scale = False
+    is_off = False
+
     def __init__(self, kind: str, d_model: int) -> None:
         super().__init__()
         if kind != "dot":
@@ -142,7 +147,14 @@ class RecurrentAttention(nn.Module):
         if trace is not None:
             trace.record("scores", scores, kind="scores", axes=("head", "target", "source"))
             trace.record("weights", weights, kind="attention", axes=("head", "target", "source"))
-        return weights @ source.v
+        mean = weights @ source.v
+        return torch.zeros_like(mean) if self.is_off else mean
+
+    def ablated(self, heads_off: Collection[int] = (), scale: bool = True, sees_future: bool = False) -> Self:
+        """The same weights, but without its head the mean is zero."""
+        ablated = copy(self)
+        ablated.is_off = bool(heads_off)
+        return ablated
 
 
 class Recurrent(TranslationModel):
@@ -218,50 +230,40 @@ class Recurrent(TranslationModel):
 
     def _decode(self, y: Tensor, state: RecurrentState, trace: Trace | None = None) -> tuple[Tensor, RecurrentState]:
         """(R, T, D) embedded words → (R, T, D) features, and the state after them."""
-        memory = state.memory
-        if self.config.attention == "additive":
-            states, fed, hidden = self._run_bahdanau(y, state)
-            features, queries = self._read(states, fed, y), torch.cat([state.hidden[-1][0][:, None], states[:, :-1]], 1)
-        elif self.config.input_feeding:
-            queries, features, hidden = self._run_with_feeding(y, state)
-            fed = torch.cat([state.fed[:, None], features[:, :-1]], 1)
-        else:
+        memory, decoder_trace = state.memory, at(trace, "decoder", ("target",))
+        if self.config.attention != "additive" and not self.config.input_feeding:  # all positions at once
             x = y if self.is_luong else torch.cat([y, self._context(y, memory)], -1)
-            states, hidden = self.decoder(x, states=state.hidden, trace=at(trace, "decoder", ("target",)))
-            features = self._read(states, self._context(states, memory, trace), y)
-            return features, replace(state, hidden=hidden)
-        if trace is not None:  # computed a second time, all steps at once
+            states, hidden = self.decoder(x, states=state.hidden, trace=decoder_trace)
+            return self._read(states, self._context(states, memory, trace), y), replace(state, hidden=hidden)
+        states, fed, new = self._loop(y, state)
+        if self.is_luong:
+            features, queries = torch.cat([fed[:, 1:], new.fed[:, None]], 1), states
+        else:
+            features, queries = self._read(states, fed, y), torch.cat([state.hidden[-1][0][:, None], states[:, :-1]], 1)
+        if trace is not None:  # computed a second time, all positions at once
             self._context(queries, memory, trace)
             with torch.random.fork_rng(devices=[]):  # dropout may draw random numbers
-                self.decoder(torch.cat([y, fed], -1), states=state.hidden, trace=at(trace, "decoder", ("target",)))
-        return features, replace(state, hidden=hidden, fed=features[:, -1])
+                self.decoder(torch.cat([y, fed], -1), states=state.hidden, trace=decoder_trace)
+        return features, new
 
-    def _run_bahdanau(self, y: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, States]:
-        """(R, T, D) → states and contexts (R, T, D): the context comes from the state before, and enters the cell."""
-        from_words, w_fed = self._input_products(y)
-        hidden, states, contexts = state.hidden, [], []
-        for x in from_words.unbind(1):
-            contexts.append(self._context(hidden[-1][0][:, None], state.memory)[:, 0])  # (R, D)
-            s, hidden = self.decoder.step(x + F.linear(contexts[-1], w_fed), hidden)
-            states.append(s)
-        return torch.stack(states, 1), torch.stack(contexts, 1), hidden
+    def _loop(self, y: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
+        """One position after the other: (R, T, D) → states and other inputs of the cell, each (R, T, D), and new state.
 
-    def _run_with_feeding(self, y: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, States]:
-        """(R, T, D) → states and features (R, T, D): the features of a step are part of the next input."""
-        from_words, w_fed = self._input_products(y)
-        hidden, states, features = state.hidden, [], [state.fed]
-        for t, x in enumerate(from_words.unbind(1)):
-            s, hidden = self.decoder.step(x + F.linear(features[-1], w_fed), hidden)
-            states.append(s[:, None])
-            context = self._context(states[-1], state.memory)
-            features.append(self._read(states[-1], context, y[:, t, None])[:, 0])
-        return torch.cat(states, 1), torch.stack(features[1:], 1), hidden
-
-    def _input_products(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The part of the gates that comes from the words, for all steps, and the weights of the rest of the input."""
+        The other inputs are Bahdanau's contexts, or for input feeding the features of the step before.
+        """
         w_ih, _, b_ih, _ = self.decoder.rnns[0].all_weights[0]
         w_words, w_fed = w_ih.chunk(2, 1)  # (G·D, D) each
-        return F.linear(y, w_words, b_ih), w_fed
+        from_words = F.linear(y, w_words, b_ih)  # (R, T, G·D): does not depend on the loop
+        hidden, fed, all_states, all_fed = state.hidden, state.fed, [], []
+        for t, x in enumerate(from_words.unbind(1)):
+            if not self.is_luong:
+                fed = self._context(hidden[-1][0][:, None], state.memory)[:, 0]  # from the state before
+            s, hidden = self.decoder.step(x + F.linear(fed, w_fed), hidden)
+            all_states.append(s)
+            all_fed.append(fed)
+            if self.is_luong:
+                fed = self._read(s[:, None], self._context(s[:, None], state.memory), y[:, t, None])[:, 0]
+        return torch.stack(all_states, 1), torch.stack(all_fed, 1), replace(state, hidden=hidden, fed=fed)
 
     def _context(self, states: Tensor, memory: RecurrentMemory, trace: Trace | None = None) -> Tensor:
         """(R, T, D) → (R, T, D): what each state sees of the source. The beams of a sentence are queries to it."""

@@ -100,13 +100,13 @@ class Recurrence(nn.Module):
         self.dropout = Dropout(dropout)  # between layers
         self.matrices = {name: self.cell.n_parts for name, p in self.named_parameters() if p.dim() == 2}  # for Muon
         for name, parameter in self.named_parameters():
-            initialise = nn.init.orthogonal_ if "weight_hh" in name else nn.init.xavier_uniform_
-            for part in parameter.chunk(self.cell.n_parts) if parameter.dim() == 2 else ():
-                initialise(part)
-            if parameter.dim() == 1:
-                nn.init.zeros_(parameter)
-            if "bias_ih" in name and "forget_gate" in self.cell.gates:
-                nn.init.ones_(parameter.chunk(4)[1])  # keep the memory at first
+            for part in parameter.chunk(self.cell.n_parts):
+                if part.dim() == 1:
+                    nn.init.zeros_(part)
+                else:
+                    (nn.init.orthogonal_ if "weight_hh" in name else nn.init.xavier_uniform_)(part)
+            if "bias_ih" in name and cell == "lstm":
+                nn.init.ones_(parameter.chunk(4)[1])  # the forget gate is open at first
 
     @property
     def rnns(self) -> list[nn.RNNBase]:

@@ -26,7 +26,10 @@ def draw_heads_table(table: HeadsTable, name: str) -> Picture:
     """Encoder, decoder and encoder–decoder attention below one another; one row per layer, one column per head."""
     title = "Importance of each head"
     subtitle = f"{name}: next-token accuracy {table.accuracy:.1%} over {table.n_sentences:,} sentences"
-    blocks = {name: [row for row in table.heads if row.head.attention == name] for name in ATTENTION_NAMES}
+    present = {row.head.attention for row in table.heads}
+    blocks = {
+        name: [row for row in table.heads if row.head.attention == name] for name in ATTENTION_NAMES if name in present
+    }
     n_heads = 1 + max(row.head.head for row in table.heads)
     typesetter = Typesetter(select_fonts([title, subtitle]))
     heading = Heading(typesetter, title, (subtitle, *_NOTES), "", _LEFT + n_heads * (_WIDTH + _GAP))
