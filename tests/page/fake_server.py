@@ -88,6 +88,8 @@ class FakeServer:
             return 200, {"models": self.models}
         if path == "/v1/translate":
             return 200, translate_response(body)
+        if path == "/v1/predict":
+            return 200, {"model": body["model"], "output": [{"length": len(line)} for line in body["input"]]}
         if path == "/v1/look":
             return 200, look_response(body)
         if path == "/v1/heads":

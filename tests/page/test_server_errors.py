@@ -134,6 +134,22 @@ def test_end_of_training_removes_the_notice_and_shows_the_languages(
     expect(page.locator("#pair")).to_contain_text("German")
 
 
+def test_model_that_turns_out_to_be_of_another_task_predicts_after_its_training(
+    open_page: PageOpener, fake_server: FakeServer
+) -> None:
+    fake_server.models = [model("fake") | {"task": None, "ready": False}]
+    fake_server.errors["/v1/translate"] = (503, {"code": "not_ready", "message": "its training is not finished"})
+    page = open_page(fake_server.url, text="one", allow_error="status of")
+    expect(page.locator("#notice")).to_contain_text("still being trained")
+    fake_server.models = [model("fake") | {"task": "lengths"}]
+    fake_server.errors["/v1/translate"] = (400, {"code": "no_translator", "message": "fake does not translate"})
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(page.locator("#words")).to_have_text("length: 3")
+    expect(page.locator("#tab-translate")).to_have_text("Predict")
+    expect(page.locator("#notice")).to_be_hidden()
+    expect(page.locator("#messages")).to_have_text("")
+
+
 def test_cached_translations_are_dropped_after_a_server_restart(open_page: PageOpener, fake_server: FakeServer) -> None:
     page = open_page(fake_server.url, text="one", allow_error="ERR_CONNECTION_REFUSED")
     expect(page.locator("#words")).to_have_text("eno")
