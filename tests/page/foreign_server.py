@@ -1,4 +1,4 @@
-"""Trains a tiny translator without attention and a tiny classifier of vectors, and serves both beside a Transformer.
+"""Trains tiny translators without and with attention, and a tiny classifier of vectors, and serves them.
 
 `python tests/page/foreign_server.py FOLDER` prints the names and the address of the models, as `regard serve` does.
 FOLDER has the text of the translator: tests/digits.py.
@@ -20,16 +20,18 @@ from regard.run import train  # noqa: E402
 if __name__ == "__main__":
     os.chdir(sys.argv[1])
     training = {"two_processes": "off", "steps": 60, "validate_every": 20, "max_tokens": 256}
-    train(
-        {
-            "data": {"train": [{"source": "digits.src", "target": "digits.tgt"}]},
-            "text": {"vocabulary": 300},
-            "model": {"architecture": "bag-of-words"},
-            "training": training | {"rate": 0.01, "schedule": "constant"},
-        },
-        Path("bag"),
-        fill_defaults=True,
-    )
+    translators = {"bag": {"architecture": "bag-of-words"}, "gru": {"architecture": "gru", "d_model": 16}}
+    for name, model in translators.items():
+        train(
+            {
+                "data": {"train": [{"source": "digits.src", "target": "digits.tgt"}]},
+                "text": {"vocabulary": 300},
+                "model": model,
+                "training": training | {"rate": 0.01, "schedule": "constant"},
+            },
+            Path(name),
+            fill_defaults=True,
+        )
     files = {name: write_vectors(Path(f"{name}.jsonl"), n, n) for name, n in (("train", 240), ("validation", 60))}
     train(
         {
@@ -40,5 +42,5 @@ if __name__ == "__main__":
         Path("vectors"),
         fill_defaults=True,
     )
-    sys.argv[1:] = ["serve", "bag", "vectors", str(TESTS / "golden" / "model"), "--port", "0", "--quiet"]
+    sys.argv[1:] = ["serve", "bag", "gru", "vectors", str(TESTS / "golden" / "model"), "--port", "0", "--quiet"]
     main()

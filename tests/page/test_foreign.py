@@ -20,7 +20,7 @@ VECTORS = "[2, 0, 0, 0, 0, 0]\n[0, 2, null, 0, 0, 0]"
 
 @pytest.fixture(scope="module")
 def url(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Starts a process that trains both models and serves them: "bag", "vectors", and "golden", a Transformer."""
+    """Starts a process that trains and serves "bag", "gru" and "vectors", beside "golden", a Transformer."""
     script, folder = Path(__file__).parent / "foreign_server.py", tmp_path_factory.mktemp("foreign")
     write_digits(folder, 300, seed=1)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -94,6 +94,19 @@ def test_look_without_attention_draws_predictions_and_recorded_vectors(open_page
     expect(page.locator(".recorded canvas")).to_have_count(4 + words.count() + 1)
     page.get_by_role("button", name="한국어").click()
     expect(captions.first).to_contain_text("원문 4 × 유닛 32")
+
+
+def test_attention_of_a_recurrent_network_is_drawn_beside_its_states(open_page: PageOpener, url: str) -> None:
+    page = open_page(url, "look", model="gru", text="1 2 3")
+    expect(page.locator(".recorded .heat-columns .heat-label")).to_have_text(["▁1", "▁2", "▁3", "</s>"])
+    expect(page.locator(".recorded .heat-rows .heat-label").last).to_have_text("</s>")
+    for path in ("source.embedding", "encoder.layers.0.states", "decoder.layers.0.update_gate"):
+        expect(page.locator(".recorded figcaption", has_text=path)).to_be_visible()
+    page.locator(".recorded .heat-grid").press("ArrowRight")
+    expect(page.locator(".recorded .heat-columns [data-lit]")).to_have_text("▁2")
+    expect_to_fit(page)
+    page.locator("#tab-try").click()
+    expect(page.locator("#view-try > .note")).to_contain_text("no part that can be switched off")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 // The page of `regard look --html`: a look as one file, with its sentence, interventions, language and theme.
 
 import { make, setText } from "../dom.js";
+import { isTransformerLook } from "../look/look_data.js";
 import { LookPanel } from "../look/look_panel.js";
 import { RecordedPanel } from "../look/recorded_panel.js";
 import { language, languages, onLanguage, setLanguage, t } from "../texts/texts.js";
@@ -42,7 +43,7 @@ class LookFile {
     );
     onLanguage(() => this.#write());
     setLanguage((navigator.language ?? "en").toLowerCase().startsWith("ko") ? "ko" : "en");
-    new (look.attentions.length ? LookPanel : RecordedPanel)(panel, {
+    new (isTransformerLook(look) ? LookPanel : RecordedPanel)(panel, {
       look,
       place: readPlace(element.dataset.place),
       onPlace: writePlace,

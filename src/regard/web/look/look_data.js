@@ -60,6 +60,13 @@ function decodeBase64(/** @type {string} */ text) {
   return numbers;
 }
 
+/**
+ * Whether a look is of a Transformer, with everything that the steps of the walk explain.
+ * @param {any} look
+ */
+export const isTransformerLook = ({ attentions = [] }) =>
+  ATTENTION_KINDS.every((kind) => attentions.some(({ attention, q }) => attention === kind && q));
+
 /** One look. Shapes: H heads, T queries, S keys, K d_k, D d_model. `kind` is encoder, decoder or cross. */
 export class LookData {
   #decoded = new Map();

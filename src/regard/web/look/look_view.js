@@ -6,6 +6,7 @@ import { onReconnect } from "../service.js";
 import { change, currentModel, onChange, selectedLine, state, translates } from "../state.js";
 import { onLanguage, t } from "../texts/texts.js";
 import { loadModule } from "./load.js";
+import { isTransformerLook } from "./look_data.js";
 import { fetchLook, lookRequest } from "./look_request.js";
 
 // In milliseconds.
@@ -51,7 +52,7 @@ export class LookView {
     try {
       const look = await fetchLook(body, controller.signal);
       const { LookPanel, RecordedPanel } = await loadModule(
-        look.attentions?.length ? "look_panel.js" : "recorded_panel.js",
+        isTransformerLook(look) ? "look_panel.js" : "recorded_panel.js",
       );
       if (controller.signal.aborted) return;
       this.#showNote("");

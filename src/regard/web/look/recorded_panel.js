@@ -1,9 +1,12 @@
-// "Look inside" for a model that is no Transformer: what it predicted, and the vectors that it recorded.
+// "Look inside" for a model that is no Transformer: what it predicted, its attention if it has one, and the vectors that
+// it recorded.
 
 import { make, setAttribute, table, wordElement } from "../dom.js";
-import { formatNumber, formatValue, percent } from "../format.js";
+import { formatNumber, formatValue, formatWeight, percent } from "../format.js";
 import { language, onLanguage, t } from "../texts/texts.js";
 import { NARROW_BELOW, onWidth } from "./canvas.js";
+import { headTable } from "./head_detail.js";
+import { HeatMap } from "./heat_map.js";
 import { decodeArray } from "./look_data.js";
 import { norm } from "./math.js";
 import { Panel } from "./panel.js";
@@ -39,11 +42,12 @@ export class RecordedPanel {
   }
 
   #draw() {
-    const { model, steps, prediction, sites } = this.#look;
+    const { model, steps, prediction, sites, attentions = [] } = this.#look;
     setAttribute(this.element, "lang", language());
     this.element.replaceChildren(
       make("h2", {}, t("look.recorded.predictions")),
       make("div", { class: "table-scroll", tabindex: 0 }, steps ? stepTable(steps) : predictionTable(prediction)),
+      ...attentions.flatMap((/** @type {any} */ attention) => mapPanels(this.#look, attention)),
       make("h2", {}, t("look.recorded.sites")),
       make("p", { class: "note" }, t("look.recorded.how", model?.size)),
       ...sites.filter(isPanel).map((/** @type {Site} */ site) => sitePanel(this.#look, site)),
@@ -51,8 +55,8 @@ export class RecordedPanel {
   }
 }
 
-/** The logits are what the predictions are made of. */
-const isPanel = (/** @type {Site} */ { kind }) => kind !== "logits";
+/** Predictions and weights are shown instead of what they are made of. */
+const isPanel = (/** @type {Site} */ { kind }) => !["logits", "scores", "mask", "attention"].includes(kind);
 
 /** The tokens of a translation, and what else was likely. */
 function stepTable(/** @type {any[]} */ steps) {
@@ -82,6 +86,32 @@ function predictionTable(/** @type {Record<string, any>} */ prediction) {
   return table(t("look.recorded.predictions"), [t("look.recorded.field"), t("look.value")], rows);
 }
 
+/** The weights of each head of an attention between the translation and the source. */
+function mapPanels(/** @type {any} */ look, /** @type {any} */ { attention, path, weights }) {
+  const array = decodeArray(weights);
+  if (attention !== "cross" || !array) return [];
+  return Array.from({ length: array.shape[0] }, (_, head) => {
+    const view = {
+      rows: look.target.outputs.pieces,
+      columns: look.source.pieces,
+      sides: { rows: "target", columns: "source" },
+      values: array.at(head),
+      visible: null,
+      row: 0,
+      column: 0,
+      label: path,
+      min: 0,
+      max: 1,
+      format: formatWeight,
+    };
+    const map = new HeatMap({ onPick: (cell) => map.update({ ...view, ...cell }) });
+    const panel = new Panel("map", map.element);
+    map.update(view);
+    panel.update(`${path} · ${t("look.mapCaption")}`, () => headTable(view));
+    return panel.element;
+  });
+}
+
 /** The vectors of a site as bars, one row per position; of anything else only the size. */
 function sitePanel(/** @type {any} */ look, /** @type {Site} */ site) {
   const size = site.axes.map((axis, i) => `${nameOf("axes", axis)} ${site.shape[i]}`).join(" × ");
@@ -98,10 +128,10 @@ function sitePanel(/** @type {any} */ look, /** @type {Site} */ site) {
   return panel.element;
 }
 
-function vectorRows(/** @type {any} */ look, /** @type {Site} */ { path, axes, shape }) {
+function vectorRows(/** @type {any} */ look, /** @type {Site} */ { path, kind, axes, shape }) {
   if (axes.at(-1) !== "unit" || axes.length > 2) return [];
   const side = axes.length > 1 ? axes[0] : null;
-  const array = decodeArray(look.arrays[path] ?? look.embedding?.[side]?.embedded);
+  const array = decodeArray(kind === "embedding" && look.embedding ? look.embedding[side].embedded : look.arrays[path]);
   if (!array) return [];
   const pieces = { source: look.source?.pieces, target: look.target?.inputs.pieces }[side];
   return Array.from({ length: side ? shape[0] : 1 }, (_, i) => {

@@ -4,6 +4,7 @@ import { make } from "../dom.js";
 import { linePicker } from "../line_picker.js";
 import { headKey, parseHeadKey } from "../look/head_key.js";
 import { loadModule } from "../look/load.js";
+import { isTransformerLook } from "../look/look_data.js";
 import { fetchLook, isChanged, lookRequest } from "../look/look_request.js";
 import { onReconnect } from "../service.js";
 import { change, onChange, state, translates, UNCHANGED } from "../state.js";
@@ -92,7 +93,7 @@ export class TryView {
       const look = await fetchLook(body, controller.signal);
       const { HeadGrid } = await loadModule("head_grid.js");
       if (controller.signal.aborted) return;
-      if (!look.attentions.length) return this.#showNothingToTry();
+      if (!isTransformerLook(look)) return this.#showNothingToTry();
       this.#showNote("");
       this.#result.show(look);
       this.#look = look;
