@@ -36,7 +36,7 @@ def test_recipe_is_valid_and_short(path: Path) -> None:
 
 def test_there_are_recipes_for_two_cores() -> None:
     names = {path.stem for path in RECIPES} - {path.stem for path in WMT}
-    assert names == {"en-ko", "multi30k-en-de", "multi30k-en-fr", "tatoeba-en-de"}
+    assert names >= {"en-ko", "multi30k-en-de", "multi30k-en-fr", "tatoeba-en-de"}
 
 
 def test_there_are_recipes_for_the_paper() -> None:
