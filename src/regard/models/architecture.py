@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from regard.models.base import Model, ModelConfig
+from regard.models.bytenet import PRESETS as BYTENET_PRESETS
+from regard.models.bytenet import ByteNet, ByteNetConfig
 from regard.models.defaults import Defaults, PreNormDefaults
 from regard.models.recurrent import GRU, LSTM, RNN, RecurrentConfig
 from regard.models.recurrent import PRESETS as RECURRENT_PRESETS
@@ -40,6 +42,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "rnn": Architecture({"translation": RNN}, RecurrentConfig, RECURRENT_PRESETS["rnn"]),
     "lstm": Architecture({"translation": LSTM}, RecurrentConfig, RECURRENT_PRESETS["lstm"]),
     "gru": Architecture({"translation": GRU}, RecurrentConfig, RECURRENT_PRESETS["gru"]),
+    "bytenet": Architecture({"translation": ByteNet}, ByteNetConfig, BYTENET_PRESETS),
 }
 
 

@@ -38,8 +38,8 @@ from regard.nn import (
     attention_weights,
     dot_product_scores,
     padding_visible,
+    select_shared,
     select_states,
-    shared_rows,
 )
 
 
@@ -110,9 +110,7 @@ class RecurrentState:
     n_beams: int = 1
 
     def select(self, rows: Tensor) -> RecurrentState:
-        sentences, n_beams = shared_rows(rows, self.n_beams)
-        is_same = len(sentences) == len(self.memory.source.k) and bool((sentences.diff() == 1).all())
-        memory = self.memory if is_same else self.memory.select(sentences)
+        memory, n_beams = select_shared(self.memory, len(self.memory.source.k), rows, self.n_beams)
         return RecurrentState(select_states(self.hidden, rows), self.fed.index_select(0, rows), memory, n_beams)
 
 

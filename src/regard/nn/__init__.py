@@ -6,6 +6,7 @@ from regard.nn.attention import additive_scores as additive_scores
 from regard.nn.attention import attention_weights as attention_weights
 from regard.nn.attention import dot_product_scores as dot_product_scores
 from regard.nn.attention import padding_visible as padding_visible
+from regard.nn.convolution import Convolution as Convolution
 from regard.nn.cross_entropy import linear_cross_entropy as linear_cross_entropy
 from regard.nn.dropout import Dropout as Dropout
 from regard.nn.embedding import Embedding as Embedding
@@ -19,6 +20,7 @@ from regard.nn.recurrence import Recurrence as Recurrence
 from regard.nn.recurrence import States as States
 from regard.nn.recurrence import select_states as select_states
 from regard.nn.state import KeyValues as KeyValues
+from regard.nn.state import select_shared as select_shared
 from regard.nn.state import shared_rows as shared_rows
 from regard.nn.sublayer import Activation as Activation
 from regard.nn.sublayer import FeedForward as FeedForward

@@ -5,7 +5,7 @@ Shapes: B batch, H heads, S keys so far, K d_k
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -37,3 +37,19 @@ def shared_rows(rows: Tensor, n_beams: int) -> tuple[Tensor, int]:
     if len(groups) and bool((sizes == sizes[0]).all()):
         return groups, int(sizes[0])
     return sentences, 1
+
+
+class Selectable(Protocol):
+    """What the encoder hands to the decoder."""
+
+    def select(self, rows: Tensor) -> Self: ...
+
+
+Memory = TypeVar("Memory", bound=Selectable)
+
+
+def select_shared(memory: Memory, n_sentences: int, rows: Tensor, n_beams: int) -> tuple[Memory, int]:
+    """The memory of the selected rows and the new rows per sentence; not copied if the sentences are the same."""
+    sentences, n_beams = shared_rows(rows, n_beams)
+    is_same = len(sentences) == n_sentences and bool((sentences.diff() == 1).all())
+    return memory if is_same else memory.select(sentences), n_beams
