@@ -65,6 +65,11 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source a --target b --valid-source a --out o", "needs both --valid-source and --valid-target"),
         ("--out o", "--source FILE --target FILE, or --tsv FILE, or --corpus street"),
         ("--tsv a --out o", "a:1: 0 tabs instead of one; hint: "),
+        ("--source a --target b --out o --set text.vocabulary=269", "text: a vocabulary of 269 is too small for kind"),
+        (
+            "--source a --target b --out o --set text.kind=word --set text.sampling=0.1",
+            "text: sampling is for sub-words",
+        ),
         ("--source a --target b --out o --set text.vocabulary=270", "a vocabulary of 270 is too small"),
         ("--source a --target b --out o --set text.max_length=1", "are longer than 1 sub-words"),
         ("--source a --target b --out o --set text.joint=false", "text.joint = false needs model.tie"),

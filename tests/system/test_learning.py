@@ -41,6 +41,24 @@ def test_model_learns_to_reverse_unseen_digits(regard: Any, tmp_path: Path) -> N
     assert facts["steps"] == 800
 
 
+@pytest.mark.parametrize("kind", ["char", "word"])
+def test_vocabulary_of_characters_or_words_serves_every_command(
+    inline: Inline, text: Any, arguments: Arguments, tmp_path: Path, kind: str
+) -> None:
+    trained = inline(*arguments(text, "run", "training.steps=4", f"text.kind={kind}", "text.vocabulary=100000"))
+    assert trained.returncode == 0, trained.stderr
+    lines = ["1 2 3", "", "Ω never seen\u2028 ▁", "3"]
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    translated = inline("translate", "run", "in.txt", "--out", "out.txt")
+    assert translated.returncode == 0, translated.stderr
+    assert len((tmp_path / "out.txt").read_text().split("\n")) == len(lines) + 1
+    assert inline("look", "run", "1 2 unseen").returncode == 0
+    tuned = inline(*arguments(text, "tuned", "training.steps=2", "--from", "run"))
+    assert tuned.returncode == 0, tuned.stderr
+    refused = inline(*arguments(text, "other", "--from", "run", "text.kind=bpe"))
+    assert f"text.kind cannot be 'bpe': it is '{kind}'" in refused.stderr
+
+
 def test_fine_tuning_starts_from_the_weights_and_keeps_the_vocabulary(
     inline: Inline, text: Any, arguments: Arguments, tmp_path: Path
 ) -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from regard.errors import ArtifactError, DataError
 from regard.text.normalise import normalise
 from regard.text.tokenizer import Tokenizer, TokenizerPair
-from regard.text.vocabulary import TokenizerKind, default_vocab_size, train_tokenizer
+from regard.text.vocabulary import MIN_SIZES, TokenizerKind, default_vocab_size, train_tokenizer
+from regard.text.words import group_words
 
 SYLLABLES = [
     "the",
@@ -47,14 +48,18 @@ def make_lines(n: int = 600) -> list[str]:
 LINES = make_lines()
 TOKENIZERS = {
     kind: Tokenizer(train_tokenizer(LINES, size=420, kind=kind, tags=["de", "fr"]))  # type: ignore[arg-type]
-    for kind in ("bpe", "unigram")
+    for kind in ("bpe", "unigram", "char")
 }
-each_kind = pytest.mark.parametrize("kind", ["bpe", "unigram"])
+TOKENIZERS["word"] = Tokenizer(train_tokenizer(LINES, kind="word", tags=["de", "fr"]))
+LOSSLESS = ["bpe", "unigram", "char"]
+each_kind = pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "word"])
+each_sampled_kind = pytest.mark.parametrize("kind", ["bpe", "unigram"])
+each_lossless_kind = pytest.mark.parametrize("kind", LOSSLESS)
 marks = st.sampled_from([*"ab \u2581<>/\ufdd0\n", "<s>", "</s>", "<0x41>", ">>de<<"])
 any_text = st.text(st.characters()) | st.lists(marks).map("".join)
 
 
-@each_kind
+@each_lossless_kind
 @settings(deadline=None)
 @given(text=any_text)
 def test_decoding_gives_the_normalised_text(kind: str, text: str) -> None:
@@ -76,12 +81,52 @@ def test_any_ids_decode_to_one_line(kind: str, data: st.DataObject) -> None:
 
 @each_kind
 def test_training_is_deterministic(kind: str) -> None:
-    again = train_tokenizer(iter(LINES), size=420, kind=kind, tags=["de", "fr"])  # type: ignore[arg-type]
+    size = None if kind == "word" else 420
+    again = train_tokenizer(iter(LINES), size=size, kind=kind, tags=["de", "fr"])  # type: ignore[arg-type]
     assert again == TOKENIZERS[kind].to_bytes()
 
 
-def test_a_tag_is_one_id_that_text_cannot_produce() -> None:
-    tokenizer = TOKENIZERS["bpe"]
+@settings(deadline=None)
+@given(text=any_text)
+def test_words_are_split_at_spaces_and_unknown_ones_are_one_symbol_each(text: str) -> None:
+    tokenizer, words = TOKENIZERS["word"], [*normalise(text).split(), "the", "cat"]
+    ids = tokenizer.encode(" ".join(words))
+    assert len(ids) == len(words)
+    decoded = [word if word in ("the", "cat") else "<unk>" for word in words]
+    assert tokenizer.decode(ids) == " ".join(decoded)
+    assert ids == tokenizer.encode_many([" ".join(words)])[0]
+    assert tokenizer.encode(tokenizer.decode(ids)) == ids
+    assert [len(group) for group in group_words(tokenizer, ids)] == [1] * len(words)
+
+
+def test_a_vocabulary_of_words_has_those_that_occur_twice_or_as_many_as_asked_for() -> None:
+    lines = ["the cat <unk> sat", "the cat <unk> ran", "the dog sat"]
+    tokenizer = Tokenizer(train_tokenizer(lines, kind="word"))
+    assert tokenizer.pieces("the cat sat ran dog <unk>") == ["▁the", "▁cat", "▁sat", "▁<unk>", "▁<unk>", "▁<unk>"]
+    assert tokenizer.size == 4 + 3
+    assert Tokenizer(train_tokenizer(lines, kind="word", size=6)).decode([4, 5]) == "the cat"
+    assert Tokenizer(train_tokenizer(lines, kind="word", size=100)).size == 4 + 5
+    with pytest.raises(DataError, match="occurs twice"):
+        train_tokenizer(["a b c"], kind="word")
+
+
+def test_characters_outside_the_vocabulary_are_bytes() -> None:
+    tokenizer = TOKENIZERS["char"]
+    assert tokenizer.pieces("the ▁é") == ["▁", "t", "h", "e", "▁", *["<0xE2>", "<0x96>", "<0x81>", "<0xC3>", "<0xA9>"]]
+
+
+@pytest.mark.parametrize("kind", ["char", "word"])
+def test_too_small_a_size_names_the_smallest(kind: TokenizerKind) -> None:
+    smallest = MIN_SIZES[kind] + 1
+    with pytest.raises(DataError, match="too small") as refused:
+        train_tokenizer(LINES, kind=kind, size=smallest - 1, tags=["de"])
+    assert str(smallest) in str(refused.value.hint)
+    assert Tokenizer(train_tokenizer(LINES, kind=kind, size=smallest, tags=["de"])).size == smallest
+
+
+@each_kind
+def test_a_tag_is_one_id_that_text_cannot_produce(kind: str) -> None:
+    tokenizer = TOKENIZERS[kind]
     assert tokenizer.tags == ("de", "fr")
     assert tokenizer.pieces("the cat", tag="de")[0] == ">>de<<"
     assert tokenizer.encode("the cat", tag="de")[1:] == tokenizer.encode("the cat")
@@ -91,7 +136,7 @@ def test_a_tag_is_one_id_that_text_cannot_produce() -> None:
         tokenizer.encode("the cat", tag="xx")
 
 
-@each_kind
+@each_sampled_kind
 def test_sampling_changes_the_segmentation_but_not_the_text(kind: str) -> None:
     tokenizer = TOKENIZERS[kind]
     lines = [*LINES[:50], "한국어 ▁ 👍", ""]
@@ -102,6 +147,12 @@ def test_sampling_changes_the_segmentation_but_not_the_text(kind: str) -> None:
     assert sampled != sequences
     assert [tokenizer.decode(ids) for ids in sampled] == [normalise(line) for line in lines]
     assert all(new[0] == old[0] and new[-1] == old[-1] for new, old in zip(sampled, sequences, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["char", "word"])
+def test_characters_and_words_cannot_be_sampled(kind: str) -> None:
+    with pytest.raises(ValueError, match="sub-words"):
+        TOKENIZERS[kind].sample_many([[5, 6]], 0.1, seed=1)
 
 
 def test_dropout_0_gives_the_usual_segmentation_and_1_gives_letters() -> None:
@@ -119,7 +170,7 @@ def test_unigram_sampling_with_a_large_exponent_gives_the_best_segmentation() ->
     assert n_same >= 48
 
 
-@each_kind
+@each_sampled_kind
 def test_sampling_is_the_same_in_another_process(kind: str, tmp_path: Path) -> None:
     tokenizer = TOKENIZERS[kind]
     model = tmp_path / "tokenizer.model"
@@ -196,7 +247,7 @@ def test_a_pair_is_joint_if_both_sides_are_the_same_object() -> None:
     assert not TokenizerPair(bpe, unigram).joint
 
 
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@each_kind
 def test_the_kind_is_recognised_from_the_model(kind: TokenizerKind) -> None:
     lines = ["the animal did not cross the street", "one two three"] * 9
     assert Tokenizer(train_tokenizer(lines, kind=kind)).kind == kind

@@ -1,4 +1,7 @@
-"""Text to ids and back, with SentencePiece. Lossless: `decode(encode(line)) == normalise(line)`."""
+"""Text to ids and back, with SentencePiece.
+
+Lossless: `decode(encode(line)) == normalise(line)`. Only in a vocabulary of words, unknown ones become `<unk>`.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +15,20 @@ from regard.durable import read_regular_file
 from regard.errors import ArtifactError, DataError, UserError
 from regard.text.normalise import normalise
 from regard.text.subword_sampling import BpeDropout, UnigramSampling, split_long_word
-from regard.text.vocabulary import BOS_ID, EOS_ID, N_FIXED, PAD_ID, SPACE, UNK_ID, TokenizerKind, tag_piece
+from regard.text.vocabulary import (
+    BOS_ID,
+    EOS_ID,
+    MAX_SIZE,
+    N_FIXED,
+    N_SPECIAL,
+    PAD_ID,
+    SPACE,
+    UNK_ID,
+    TokenizerKind,
+    check_vocabulary,
+    tag_piece,
+)
 
-_MAX_SIZE = 1_000_000
 _MAX_FILE_BYTES = 30_000_000
 _MAX_SPEC_BYTES = 2_000_000  # of everything in a model file except its pieces
 _PIECE_TAG, _SPEC_TAGS = 0x0A, (0x12, 0x1A, 0x22, 0x2A)  # in sentencepiece_model.proto: field 1, and fields 2 to 5
@@ -33,7 +47,7 @@ class Tokenizer:
         self._model = bytes(model)
         self._processor = _load(self._model)
         self.size: int = self._processor.get_piece_size()
-        _verify(self._processor)
+        self._has_bytes = _verify(self._processor)
         controls = (i for i in range(EOS_ID + 1, self.size) if self._processor.is_control(i))
         self._controls = {i: str(self._processor.id_to_piece(i)) for i in controls}
         self.tags: tuple[str, ...] = tuple(
@@ -50,6 +64,8 @@ class Tokenizer:
     def encode(self, line: str, *, tag: str | None = None) -> list[int]:
         """The ids of a line, without bos and eos; `tag` puts a target language in front."""
         clean = normalise(line)
+        if not self._has_bytes:
+            return self._tag_ids(tag) + self._word_ids(clean)
         ids: list[int] = self._processor.encode(clean.replace(SPACE, _PLACEHOLDER))
         return self._tag_ids(tag) + (self._restore(ids) if SPACE in clean else ids)
 
@@ -57,6 +73,8 @@ class Tokenizer:
         """The ids of many lines; faster than many calls of `encode`."""
         tag_ids = self._tag_ids(tag)
         clean = [normalise(line) for line in lines]
+        if not self._has_bytes:
+            return [tag_ids + self._word_ids(line) for line in clean]
         encoded: list[list[int]] = self._processor.encode([line.replace(SPACE, _PLACEHOLDER) for line in clean])
         return [
             tag_ids + (self._restore(ids) if SPACE in line else ids) for line, ids in zip(clean, encoded, strict=True)
@@ -79,15 +97,21 @@ class Tokenizer:
 
     def piece(self, piece_id: int) -> str:
         """The sub-word of an id."""
-        return str(self._processor.id_to_piece(int(piece_id)))
+        space = "" if self._has_bytes or piece_id != UNK_ID else SPACE  # an unknown word is a word
+        return space + str(self._processor.id_to_piece(int(piece_id)))
 
     def sample_many(self, sequences: Sequence[Sequence[int]], alpha: float, seed: int) -> list[list[int]]:
         """Sample other segmentations of the same texts. Deterministic; special symbols at either end are kept.
 
         `alpha` is the probability of BPE-dropout, or the exponent of unigram sampling.
         """
+        check_vocabulary(self.kind, None, alpha)
         rng = Random(seed)
         return [self._sample(sequence, alpha, rng) for sequence in sequences]
+
+    def _word_ids(self, line: str) -> list[int]:
+        """One id per word; SentencePiece would join neighbouring unknown words."""
+        return [self._pieces.get(SPACE + word, (UNK_ID, 0.0))[0] for word in line.split(" ")] if line else []
 
     def _restore(self, ids: list[int]) -> list[int]:
         """Replace the bytes of the placeholder by those of U+2581, which SentencePiece would encode as a space."""
@@ -124,6 +148,10 @@ class Tokenizer:
     @cached_property
     def kind(self) -> TokenizerKind:
         """The algorithm. Only in BPE are the scores integers: 0, -1, -2, … in the order of the merges."""
+        if not self._has_bytes:
+            return "word"
+        if all(len(piece) == 1 for piece in self._pieces):
+            return "char"
         return "bpe" if all(score == round(score) for _, score in self._pieces.values()) else "unigram"
 
     @cached_property
@@ -192,7 +220,7 @@ def _is_bounded(model: bytes) -> bool:
     in the file and 80 in memory.
     """
     n_pieces, n_spec_bytes, position = 0, 0, 0
-    while position < len(model) and n_pieces <= _MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES:
+    while position < len(model) and n_pieces <= MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES:
         tag, length, shift = model[position], 0, 0
         position += 1
         while position < len(model) and shift < 35:
@@ -207,7 +235,7 @@ def _is_bounded(model: bytes) -> bool:
             n_spec_bytes += length + 2
         else:
             return False
-    return position == len(model) and n_pieces <= _MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES
+    return position == len(model) and n_pieces <= MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES
 
 
 def _load(model: bytes) -> "sentencepiece.SentencePieceProcessor":
@@ -219,19 +247,24 @@ def _load(model: bytes) -> "sentencepiece.SentencePieceProcessor":
         raise ArtifactError("the tokenizer is damaged, or not a SentencePiece model", hint=_COPY_AGAIN) from error
 
 
-def _verify(processor: "sentencepiece.SentencePieceProcessor") -> None:
-    """Raise an ArtifactError unless the special ids and byte pieces are those that other code relies on."""
+def _verify(processor: "sentencepiece.SentencePieceProcessor") -> bool:
+    """Raise an ArtifactError unless the special ids and byte pieces are those that other code relies on.
+
+    Returns whether there are byte pieces: only a vocabulary of words has none.
+    """
     size = processor.get_piece_size()
-    if not N_FIXED <= size <= _MAX_SIZE:
-        raise ArtifactError(f"the tokenizer has {size} pieces, not {N_FIXED} to {_MAX_SIZE:,}", hint=_COPY_AGAIN)
+    byte_ids = {processor.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)}
+    has_bytes = byte_ids != {UNK_ID}
+    if not (smallest := N_FIXED if has_bytes else N_SPECIAL) <= size <= MAX_SIZE:
+        raise ArtifactError(f"the tokenizer has {size} pieces, not {smallest} to {MAX_SIZE:,}", hint=_COPY_AGAIN)
     ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
     if ids != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
         raise ArtifactError(f"the tokenizer has pad, unk, bos, eos at {ids}, not at (0, 1, 2, 3)", hint=_COPY_AGAIN)
-    byte_ids = {processor.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)}
-    if len(byte_ids) != 256 or not all(processor.is_byte(i) for i in byte_ids):
+    if has_bytes and (len(byte_ids) != 256 or not all(processor.is_byte(i) for i in byte_ids)):
         raise ArtifactError("the tokenizer lacks pieces for some bytes", hint=_COPY_AGAIN)
     try:
         processor.id_to_piece(list(range(size)))
         processor.decode([UNK_ID])
     except UnicodeDecodeError as error:
         raise ArtifactError("the tokenizer has pieces that are not valid UTF-8", hint=_COPY_AGAIN) from error
+    return has_bytes

@@ -1,4 +1,4 @@
-"""Trains a SentencePiece vocabulary."""
+"""Trains a SentencePiece vocabulary: of sub-words, of characters or of words."""
 
 import hashlib
 import io
@@ -14,10 +14,13 @@ import sentencepiece
 from regard.errors import DataError
 from regard.text.normalise import normalise
 
-TokenizerKind = Literal["unigram", "bpe"]
+TokenizerKind = Literal["unigram", "bpe", "char", "word"]
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
-N_FIXED = 4 + 256  # pad, unk, bos, eos, and a piece for each byte, so that any text can be encoded
+N_SPECIAL = 4  # pad, unk, bos, eos
+N_FIXED = N_SPECIAL + 256  # and a piece for each byte, so that any text can be encoded; words do without
+UNKNOWN_WORD = "<unk>"  # what a word outside a vocabulary of words becomes; in a text, it is the same symbol
+MAX_SIZE = 1_000_000
 SPACE = "\u2581"  # the space mark of SentencePiece
 
 _MAX_LINES = 1_000_000
@@ -34,6 +37,8 @@ _SIZES = (
     (2_000_000, 32_000),
     (9_000_000, 37_000),
 )
+_MAX_WORDS, _MIN_COUNT = 50_000, 2  # a word that occurs once is unknown, so that the unknown word is learned too
+MIN_SIZES: dict[TokenizerKind, int] = {"unigram": 270, "bpe": 270, "char": N_FIXED + 1, "word": N_SPECIAL + 1}
 _REQUIRED_SIZE = re.compile(r"(\d+) vs (\d+)")
 
 
@@ -47,6 +52,14 @@ def default_vocab_size(n_lines: int) -> int:
             position = log(n_lines / low) / log(high / low)
             return 100 * round(low_size * exp(position * log(high_size / low_size)) / 100)
     return largest[1]
+
+
+def check_vocabulary(kind: TokenizerKind, size: int | None, sampling: float) -> None:
+    """Raises ValueError for settings of a recipe that do not go together."""
+    if size is not None and size < MIN_SIZES[kind]:
+        raise ValueError(f"a vocabulary of {size} is too small for kind = '{kind}': use at least {MIN_SIZES[kind]}")
+    if sampling and kind not in ("unigram", "bpe"):
+        raise ValueError("sampling is for sub-words: kind = 'bpe' or 'unigram'")
 
 
 def tag_piece(tag: str) -> str:
@@ -64,8 +77,9 @@ def train_tokenizer(
 ) -> bytes:
     """Train SentencePiece on the lines and return its model file. Deterministic.
 
-    `size` includes the special pieces and the 256 bytes. By default it depends on the number of lines. The vocabulary
-    is smaller if the corpus has fewer pieces. A large corpus is sampled.
+    `size` includes the special pieces and the 256 bytes, which words do not have. By default it depends on the number
+    of lines; it is all characters, or all words that occur twice. The vocabulary is smaller if the corpus has fewer
+    pieces. A large corpus is sampled.
     """
     sample, n_lines = _sample(lines, seed)
     if not sample:
@@ -74,12 +88,16 @@ def train_tokenizer(
         )
     characters = _count_characters(sample)
     # An alphabet is covered completely. Of thousands of characters, the rarest are encoded as bytes.
-    coverage = 1.0 if len(characters) <= 300 else 0.9995
+    coverage = 1.0 if len(characters) <= 300 or kind == "word" else 0.9995
+    if kind == "word":
+        sample = _without_unknown_word(sample)
     if size is None:
-        size = max(default_vocab_size(n_lines), _min_size(characters, coverage, len(tags)))
-    tag_pieces = [tag_piece(tag) for tag in tags]
+        minimum = _min_size(characters, coverage, len(tags))
+        size = _default_size(kind, sample, len(tags), max(default_vocab_size(n_lines), minimum))
+    if kind in ("char", "word") and size < (smallest := MIN_SIZES[kind] + len(tags)):
+        raise DataError(f"a vocabulary of {size} is too small for this corpus", hint=f"use at least {smallest}")
     try:
-        return _train(sample, size, kind, coverage, tag_pieces)
+        return _train(sample, size, kind, coverage, [tag_piece(tag) for tag in tags])
     except RuntimeError as error:
         raise _data_error(error, size) from error
 
@@ -92,7 +110,7 @@ def _train(sample: list[str], size: int, kind: TokenizerKind, coverage: float, t
         vocab_size=size,
         model_type=kind,
         hard_vocab_limit=False,
-        byte_fallback=True,
+        **({"unk_surface": f" {UNKNOWN_WORD} "} if kind == "word" else {"byte_fallback": True}),
         character_coverage=coverage,
         normalization_rule_name="identity",  # normalise() has run, and encoding has to be lossless
         remove_extra_whitespaces=False,
@@ -131,6 +149,24 @@ def _usable(lines: Iterable[str]) -> Iterator[str]:
         clean = normalise(line[:_MAX_LINE_CHARACTERS]).replace(SPACE, " ").strip()
         if clean:
             yield clean
+
+
+def _without_unknown_word(sample: list[str]) -> list[str]:
+    """The lines without the word `<unk>`, so that it is unknown."""
+    lines = (" ".join(word for word in line.split(" ") if word != UNKNOWN_WORD) for line in sample)
+    return [line for line in lines if line]
+
+
+def _default_size(kind: TokenizerKind, sample: list[str], n_tags: int, n_subwords: int) -> int:
+    if kind == "char":
+        return MAX_SIZE  # all that are covered
+    if kind == "word":
+        counts = Counter(word for line in sample for word in line.split(" "))
+        n_words = sum(count >= _MIN_COUNT for count in counts.values())
+        if not n_words:
+            raise DataError("no word of the training text occurs twice", hint="use sub-words: text.kind = 'bpe'")
+        return N_SPECIAL + n_tags + min(_MAX_WORDS, n_words)
+    return n_subwords
 
 
 def _line_hash(number: int, seed: int) -> int:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from regard.errors import DataError
 from regard.text import Corpus
 from regard.text.languages import is_language_code
+from regard.text.vocabulary import MAX_SIZE, TokenizerKind, check_vocabulary
 
 FullPath = Annotated[Path, AfterValidator(Path.absolute)]
 
@@ -56,13 +57,18 @@ class DataConfig(BaseModel, frozen=True, extra="forbid"):
 
 
 class TextConfig(BaseModel, frozen=True, extra="forbid"):
-    """Sub-word vocabulary (section 5.1)."""
+    """The vocabulary: of sub-words (section 5.1), of characters or of words."""
 
-    kind: Literal["bpe", "unigram"] = "bpe"
+    kind: TokenizerKind = "bpe"
     joint: bool = True  # one vocabulary for both languages
     # size of the vocabulary, or of each of two; unset: from the corpus size
-    vocabulary: int | None = Field(default=None, ge=270, le=1_000_000)
+    vocabulary: int | None = Field(default=None, ge=1, le=MAX_SIZE)
     sampling: float = Field(default=0.0, ge=0, le=1)  # BPE-dropout, or the exponent of unigram sampling; 0 is off
-    max_length: int = Field(default=256, ge=1)  # sub-words; longer pairs are skipped
+    max_length: int = Field(default=256, ge=1)  # tokens; longer pairs are skipped
     source_language: Language | None = None  # unset: from the file names, such as train.en
     target_language: Language | None = None  # unset: from the tags of the corpora, or the file names
+
+    @model_validator(mode="after")
+    def _vocabulary_suits_the_kind(self) -> Self:
+        check_vocabulary(self.kind, self.vocabulary, self.sampling)
+        return self
