@@ -35,6 +35,10 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         _RECURRENT | {"attention": "dot", "input_feeding": True, "n_layers": 2},
         _RECURRENT | {"attention": "general", "tie": "target"},
     ],
+    "convs2s": [
+        {"d_model": 32, "n_encoder_layers": 2, "n_decoder_layers": 2, "dropout": 0.0},
+        {"d_model": 32, "n_encoder_layers": 1, "n_decoder_layers": 1, "kernel": 4, "dropout": 0.0, "tie": "none"},
+    ],
     "bytenet": [
         {"d_model": 32, "dropout": 0.0, "n_sets": 1, "n_dilations": 3},
         {"d_model": 32, "dropout": 0.0, "n_dilations": 1, "kernel": 4, "unfold_ratio": 1.0, "tie": "none"},

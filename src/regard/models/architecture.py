@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from regard.models.base import Model, ModelConfig
 from regard.models.bytenet import PRESETS as BYTENET_PRESETS
 from regard.models.bytenet import ByteNet, ByteNetConfig
+from regard.models.convs2s import PRESETS as CONVS2S_PRESETS
+from regard.models.convs2s import ConvS2S, ConvS2SConfig
 from regard.models.defaults import Defaults, PreNormDefaults
 from regard.models.recurrent import GRU, LSTM, RNN, RecurrentConfig
 from regard.models.recurrent import PRESETS as RECURRENT_PRESETS
@@ -42,6 +44,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "rnn": Architecture({"translation": RNN}, RecurrentConfig, RECURRENT_PRESETS["rnn"]),
     "lstm": Architecture({"translation": LSTM}, RecurrentConfig, RECURRENT_PRESETS["lstm"]),
     "gru": Architecture({"translation": GRU}, RecurrentConfig, RECURRENT_PRESETS["gru"]),
+    "convs2s": Architecture({"translation": ConvS2S}, ConvS2SConfig, CONVS2S_PRESETS),
     "bytenet": Architecture({"translation": ByteNet}, ByteNetConfig, BYTENET_PRESETS),
 }
 

@@ -81,10 +81,11 @@ class LearnedPositions(Positions):
 class InputEmbedding(nn.Module):
     """Dropout(embedding × √d_model + position): the input of the first layer.
 
-    `positions` is a module that returns (T, D) for the number of positions and the first position.
+    With a plain `nn.Embedding`, nothing is multiplied by √d_model. `positions` is a module that returns (T, D) for the
+    number of positions and the first position.
     """
 
-    def __init__(self, embedding: Embedding, positions: nn.Module, dropout: float) -> None:
+    def __init__(self, embedding: nn.Embedding, positions: nn.Module, dropout: float) -> None:
         super().__init__()
         self.embedding = embedding
         self.positions = positions
