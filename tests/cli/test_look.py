@@ -52,16 +52,46 @@ def test_terminal_shows_words_probabilities_and_attention() -> None:
     assert "--html FILE" in result.stderr
 
 
-def test_gradients_show_what_each_word_depends_on(tmp_path: Path) -> None:
-    record = json.loads(run(MODEL, TEXT, "--gradient", "--json", "-").stdout)
-    n_outputs, n_source = len(record["target"]["outputs"]["pieces"]), len(record["source"]["pieces"])
-    assert [len(row) for row in record["dependence"]] == [n_source] * n_outputs
-    _, _, _, heading, *rows = run(MODEL, TEXT, "--gradient").stdout.splitlines()
-    assert "depends on" in heading and all(re.search(r"\d+\.\d%  [·░▒▓█]{7}  ", row) for row in rows)
-    run(MODEL, TEXT, "--gradient", "--svg", tmp_path / "map.svg")
-    assert "Dependence on the source" in (tmp_path / "map.svg").read_text()
-    selected = run(MODEL, TEXT, "--gradient", "--attention", "cross").stdout
-    assert "attends to" in selected and "depends on" not in selected
+def test_what_each_word_depends_on_is_shown_beside_attention(tmp_path: Path) -> None:
+    record = json.loads(run(MODEL, TEXT, "--show", "dependence", "--json", "-").stdout)["dependence"]
+    assert [pair["between"] for pair in record["agreement"]] == [
+        ["attention", "gradient"],
+        ["attention", "left_out"],
+        ["gradient", "left_out"],
+    ]
+    for level, label in (("words", "word"), ("pieces", "piece")):
+        _, _, _, heading, *rows = run(MODEL, TEXT, "--show", "dependence", "--level", level).stdout.splitlines()
+        assert heading.split()[:5] == [label, "probability", "attention", "gradient", "left"]
+        maps = re.compile(r"\d+\.\d%" + r" +[·░▒▓█]{7}" * 3)
+        assert sum(bool(maps.search(row)) for row in rows) == len(record["gradients"])
+        mean = f"{record['agreement'][0]['mean']:.2f}".replace("-", "−")
+        assert any(row.startswith(f"mean τ: attention and gradient {mean}, ") for row in rows)
+    run(MODEL, TEXT, "--show", "dependence", "--svg", tmp_path / "map.svg")
+    assert "What each word depends on" in (tmp_path / "map.svg").read_text()
+
+
+def test_scores_are_those_before_the_softmax(tmp_path: Path) -> None:
+    heading, *rows = run(MODEL, TEXT, "--show", "scores").stdout.splitlines()[3:]
+    expected_look = Lens.load(MODEL).look(TEXT)
+    head = expected_look.model["alignment_head"]["head"]
+    assert heading.endswith(f"scores before the softmax (Encoder–decoder · layer 1 · head {head + 1})")
+    for row, values in zip(rows, expected_look.scores("cross", 0)[head], strict=True):
+        assert f" {values.max():.2f}".replace("-", "−") in row
+    run(MODEL, TEXT, "--show", "scores", "--png", tmp_path / "scores.png")
+    assert (tmp_path / "scores.png").stat().st_size > 1_000
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--show", "states"], "no states over time"),
+        (["--show", "dependence", "--layer", "1", "--head", "1"], "--layer cannot be used with --show dependence"),
+        (["--show", "scores", "--json", "-"], "--show cannot be used with --json"),
+    ],
+)
+def test_views_that_mean_nothing_are_refused(flags: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        run(MODEL, TEXT, *flags)
 
 
 def test_intervention_shows_translations_before_and_after() -> None:

@@ -19,7 +19,7 @@ from regard.lens import Head, Interventions, Lens
 from regard.lens.html import look_page
 from regard.lens.inspect import inspect
 from regard.lens.look import Look
-from regard.lens.plots.pictures import draw_dependence, draw_vectors
+from regard.lens.plots.pictures import draw_vectors
 from regard.models import ARCHITECTURES
 from regard.nn import Trace
 from regard.tasks import TASKS
@@ -63,7 +63,7 @@ def bag(tokenizer: Tokenizer) -> Lens:
 
 @pytest.fixture(scope="module")
 def look(bag: Lens) -> Look:
-    return bag.look(SENTENCE, TRANSLATION, gradient=True)
+    return bag.look(SENTENCE, TRANSLATION, dependence=True)
 
 
 def test_json_has_what_there_is(look: Look) -> None:
@@ -93,7 +93,7 @@ def test_json_has_what_there_is(look: Look) -> None:
 
 def test_a_search_and_the_html_file_work_too(bag: Lens) -> None:
     look = bag.look(SENTENCE)
-    assert look.beam is not None and look.gradients is None and look.dependence() is None
+    assert look.beam is not None and look.dependence is None and look.importance() == {}
     assert "gru.states" in look_page(look.to_dict("base64"))
 
 
@@ -101,19 +101,13 @@ def test_terminal_lists_probabilities_alternatives_and_what_was_recorded(
     bag: Lens, capsys: pytest.CaptureFixture[str]
 ) -> None:
     look = bag.look(SENTENCE, TRANSLATION)
-    print_look(look, None)
+    print_look(look)
     output = capsys.readouterr().out
     assert "instead of" in output and f"{look.steps[0].chosen.probability:.1%}" in output
     [states] = [line for line in output.splitlines() if line.startswith("gru.states")]
     assert "state" in states and f"target {len(look.steps)} × unit 8" in states
     norms = look.trace["gru.states"][0].norm(dim=-1)
     assert states[-len(look.steps) :][int(norms.argmax())] == "█"
-
-
-def test_terminal_shows_the_dependence_if_there_are_gradients(look: Look, capsys: pytest.CaptureFixture[str]) -> None:
-    print_look(look, None)
-    output = capsys.readouterr().out
-    assert "depends on" in output and "recorded" not in output
 
 
 @pytest.mark.parametrize(
@@ -138,15 +132,8 @@ def test_heads_cannot_be_measured_where_there_are_none(bag: Lens) -> None:
         bag.heads([(SENTENCE, TRANSLATION)])
 
 
-def test_pictures_are_the_states_or_the_dependence(bag: Lens, look: Look) -> None:
-    states, dependence = draw_vectors(look), draw_dependence(look)
-    assert states.figure.axes[0].images[0].get_array().shape == (len(look.steps), 8)
-    assert dependence.figure.axes[0].images[0].get_array().shape == (
-        len(look.target.outputs.words),
-        len(look.source.words),
-    )
-    with pytest.raises(UserError, match="no gradients; hint: add --gradient"):
-        draw_dependence(bag.look(SENTENCE, TRANSLATION))
+def test_the_picture_is_the_states(bag: Lens, look: Look) -> None:
+    assert draw_vectors(look).figure.axes[0].images[0].get_array().shape == (len(look.steps), 8)
 
 
 def test_no_alignment_head_without_attention_to_the_source(bag: Lens, tokenizer: Tokenizer) -> None:
@@ -180,8 +167,8 @@ def test_a_single_attention_is_one_layer_with_one_head(tokenizer: Tokenizer) -> 
 @pytest.mark.parametrize("architecture", ["transformer", "bag"])
 def test_gradients_equal_finite_differences(make_lens: LensMaker, bag: Lens, architecture: str) -> None:
     lens = make_lens() if architecture == "transformer" else bag
-    look = lens.look("one two three", "four five", gradient=True)
-    assert look.gradients is not None
+    look = lens.look("one two three", "four five", dependence=True)
+    assert look.dependence is not None
     src, tgt_in = torch.tensor([look.source.ids]), torch.tensor([look.target.inputs.ids])
     position, output, step = 1, 2, 1e-5
     with torch.inference_mode(False), torch.no_grad():
@@ -199,28 +186,26 @@ def test_gradients_equal_finite_differences(make_lens: LensMaker, bag: Lens, arc
 
         slopes = [(log_prob(unit, step) - log_prob(unit, -step)) / (2 * step) for unit in range(change.shape[-1])]
     assert src.shape != tgt_in.shape  # the hook tells source from target by it
-    assert float(look.gradients[output, position]) == pytest.approx(float(np.linalg.norm(slopes)), rel=1e-3)
+    assert float(look.dependence.gradients[output, position]) == pytest.approx(float(np.linalg.norm(slopes)), rel=1e-3)
 
 
-def test_a_look_with_gradients_is_otherwise_the_same(make_lens: LensMaker) -> None:
+def test_a_look_with_dependence_is_otherwise_the_same(make_lens: LensMaker) -> None:
     lens = make_lens()
-    plain, with_gradients = (
-        lens.look(SENTENCE, TRANSLATION, gradient=gradient).to_dict() for gradient in (False, True)
+    plain, with_dependence = (
+        lens.look(SENTENCE, TRANSLATION, dependence=dependence).to_dict() for dependence in (False, True)
     )
-    assert plain.pop("dependence") is None and with_gradients.pop("dependence") is not None
-    assert plain == with_gradients
+    assert plain.pop("dependence") is None and with_dependence.pop("dependence") is not None
+    assert plain == with_dependence
     for parameter in lens.loaded.model.parameters():
         assert parameter.grad is None
         parameter.requires_grad_(False)
-    frozen = lens.look(SENTENCE, TRANSLATION, gradient=True).gradients
-    assert frozen is not None and bool((frozen > 0).all())
+    frozen = lens.look(SENTENCE, TRANSLATION, dependence=True).dependence
+    assert frozen is not None and bool((frozen.gradients > 0).all())
 
 
-def test_dependence_is_a_share_of_each_row(look: Look) -> None:
+def test_gradients_are_shares_of_each_row(look: Look) -> None:
     for level in ("words", "pieces"):
-        shares = look.dependence(level)
-        assert shares is not None
-        np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-5)
+        np.testing.assert_allclose(look.importance(level)["gradient"].sum(1), 1, rtol=1e-5)
 
 
 def test_another_task_is_inspected_by_its_sites() -> None:

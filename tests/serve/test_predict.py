@@ -106,8 +106,8 @@ def test_a_look_at_a_model_of_another_task_is_what_the_task_says(sign: ServedMod
         assert look(text="1 2 3", arrays="base64", target=None).json() == {"looked at": "1 2 3", "arrays": "base64"}
         assert error_of(look(text="1 2 3")) == (413, "too_long")
         assert error_of(look(text="one")) == (400, "can_not_look")
-        reply = look(beam=2, gradient=True)
-        assert reply.json()["error"]["message"] == "beam, gradient: only for translators"
+        reply = look(beam=2, dependence=True)
+        assert reply.json()["error"]["message"] == "beam, dependence: only for translators"
         assert error_of(reply) == (400, "can_not_look")
 
 

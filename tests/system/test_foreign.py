@@ -125,7 +125,7 @@ def test_a_foreign_architecture_trains_resumes_to_the_bit_and_translates(
     assert "BLEU" in json.dumps(scores)
     assert len(command.run("predict", "whole", text="1 2 3\n4 5\n").stdout.splitlines()) == 2
 
-    look = json.loads(command.run("look", "whole", "1 2 3", "--gradient", "--json", "-").stdout)
+    look = json.loads(command.run("look", "whole", "1 2 3", "--show", "dependence", "--json", "-").stdout)
     assert look["attentions"] == []
     assert {site["path"]: site["kind"] for site in look["sites"]}["gru.states"] == "state"
     assert "gru.states" in command.run("look", "whole", "1 2 3").stdout

@@ -21,7 +21,7 @@ from regard.lens.ablate import ablate, check_interventions, possible_interventio
 from regard.lens.anatomy import all_heads
 from regard.lens.beam_tree import build_tree, output_ids
 from regard.lens.before_after import Change, ScoredTranslation
-from regard.lens.dependence import source_gradients
+from regard.lens.dependence import measure_dependence
 from regard.lens.heads import HeadsTable, ProgressCallback, measure_heads
 from regard.lens.interventions import UNCHANGED, Head, Interventions
 from regard.lens.look import Look, Target, output_steps
@@ -63,12 +63,12 @@ class Lens:
         interventions: Interventions = UNCHANGED,
         beam: int = 4,
         target: str | None = None,
-        gradient: bool = False,
+        dependence: bool = False,
     ) -> Look:
         """Translate one sentence, or use the given translation, and record every intermediate value.
 
-        `target` is the target language, if the model has several. `gradient` also computes how much each output depends
-        on each source token.
+        `target` is the target language, if the model has several. `dependence` also measures how much each output
+        depends on each source word.
         """
         ids = self._source_ids(text, target)
         given = None if translation is None else self._target_ids(translation)
@@ -77,9 +77,9 @@ class Lens:
         beam_steps: list[BeamStep] = []
         hypothesis = self._search(model, ids, beam, interventions, beam_steps) if given is None else None
         outputs = output_ids(hypothesis, self._end_id) if hypothesis is not None else [*(given or []), self._end_id]
-        source, input_ids, trace = [*ids, self._end_id], [self._begin_id, *outputs[:-1]], Trace()
-        gradients = source_gradients(model, source, input_ids, outputs) if gradient else None
-        logits = model(torch.tensor([source]), torch.tensor([input_ids]), trace)[0]
+        source = TokenizedText.of(self._source, [*ids, self._end_id])
+        input_ids, trace = [self._begin_id, *outputs[:-1]], Trace()
+        logits = model(torch.tensor([source.ids]), torch.tensor([input_ids]), trace)[0]
         inputs = TokenizedText.of(self._target, input_ids)
         translated = TokenizedText.of(self._target, outputs)
         change = None
@@ -89,14 +89,14 @@ class Lens:
             change = self._change(model, ids, after, outputs if hypothesis is None else None, beam)
         return Look(
             model=self._description,
-            source=TokenizedText.of(self._source, source),
+            source=source,
             target=Target(translated.text, given is not None, inputs, translated),
             trace=trace,
             steps=output_steps(logits, outputs, self._target),
             beam=None if hypothesis is None else build_tree(beam_steps, hypothesis, self._target, self._options(beam)),
             interventions=interventions,
             change=change,
-            gradients=gradients,
+            dependence=measure_dependence(model, source, input_ids, outputs) if dependence else None,
         )
 
     @torch.inference_mode()
@@ -194,7 +194,7 @@ class Lens:
         return all_heads(model_sites(self._model))
 
     def count_numbers(self, n_source: int, n_target: int) -> int:
-        """The numbers in the JSON of a look at sentences of so many tokens, without gradients."""
+        """The numbers in the JSON of a look at sentences of so many tokens, without their dependence."""
         return count_numbers(model_sites(self._model), n_source, n_target)
 
     @property

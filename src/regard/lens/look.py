@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,7 +16,8 @@ from torch import Tensor
 from regard.lens.anatomy import attention_layers
 from regard.lens.beam_tree import BeamTree
 from regard.lens.before_after import Change
-from regard.lens.interventions import Attention, Head, Interventions
+from regard.lens.dependence import Dependence, rank_agreement
+from regard.lens.interventions import ATTENTION_NAMES, Attention, Head, Interventions
 from regard.lens.words import TokenizedText
 from regard.nn import Site, Trace
 from regard.text.tokenizer import Tokenizer
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from regard.lens.look_json import ArrayFormat
 
 Level = Literal["words", "pieces"]
+Importance = Literal["attention", "gradient", "left_out"]
 
 _TOP = 10
 
@@ -68,7 +71,7 @@ class Look:
     beam: BeamTree | None  # None if the translation was given
     interventions: Interventions
     change: Change | None  # None without interventions
-    gradients: Tensor | None = None  # (T, S): ‖∂ log p(y_t) / ∂ e_i‖, if it was asked for
+    dependence: Dependence | None = None  # if it was asked for
 
     @cached_property
     def log_probability(self) -> float:
@@ -79,6 +82,11 @@ class Look:
     @cached_property
     def sites(self) -> tuple[Site, ...]:
         return self.trace.sites()
+
+    @property
+    def recurrent_sites(self) -> list[Site]:
+        """States and gates: vectors per position, each of which depends on the one before."""
+        return [site for site in self.sites if site.kind in ("state", "gates") and site.axes[1:] == ("unit",)]
 
     def layers(self, attention: Attention) -> list[Site]:
         """The attention of one kind, one site per layer; a model may have none."""
@@ -92,12 +100,59 @@ class Look:
         weights: NDArray[np.float32] = self.trace[self.layers(attention)[layer].path][0].numpy()
         return weights if level == "pieces" else self._by_words(weights, attention)
 
-    def dependence(self, level: Level = "words") -> NDArray[np.float32] | None:
-        """(rows, columns): how much each output depends on each source word, as shares of a row, from the gradients."""
-        if self.gradients is None:
+    def scores(self, attention: Attention, layer: int, level: Level = "words") -> NDArray[np.float32]:
+        """(H, rows, columns) of one layer, before the softmax; for words, the largest of their sub-words."""
+        module = self.layers(attention)[layer].module
+        last = [site for site in self.sites if site.kind == "scores" and site.module == module][-1]
+        scores: NDArray[np.float32] = self.trace[last.path][0].numpy()
+        if level == "pieces":
+            return scores
+        rows, columns = (text.words for text in self.rows_and_columns(attention))
+        largest = np.stack([scores[..., word.pieces].max(-1) for word in columns], -1)  # (H, T, columns)
+        return np.stack([largest[:, word.pieces].max(1) for word in rows], 1)
+
+    def alignment(self, level: Level = "words") -> tuple[str, NDArray[np.float32]] | None:
+        """The attention that aligns words, with its title: the alignment head, else the mean of the last layer."""
+        if not (layers := self.layers("cross")):
             return None
-        shares: NDArray[np.float32] = (self.gradients / self.gradients.sum(1, keepdim=True).clamp(min=1e-30)).numpy()
-        return shares if level == "pieces" else self._by_words(shares, "cross")
+        if (chosen := self.model["alignment_head"]) is not None:
+            head = Head("cross", **chosen)
+            return head.title + self.off_mark(head), self.weights("cross", head.layer, level)[head.head]
+        title = f"{ATTENTION_NAMES['cross']} · layer {len(layers)} · mean of all heads"
+        return title, self.weights("cross", len(layers) - 1, level).mean(0)
+
+    def importance(self, level: Level = "words") -> dict[Importance, NDArray[np.float32]]:
+        """What each output depends on, (rows, columns) each: attention if the model has it, gradient, left out.
+
+        Gradients are shares of their row. What a log-probability loses without a word is summed over the sub-words of
+        an output word; source sub-words are left out together, as words, and so have the same value.
+        """
+        if self.dependence is None:
+            return {}
+        alignment = self.alignment(level)
+        views: dict[Importance, NDArray[np.float32]] = {} if alignment is None else {"attention": alignment[1]}
+        norms, falls = self.dependence.gradients, self.dependence.left_out.numpy()
+        shares: NDArray[np.float32] = (norms / norms.sum(1, keepdim=True).clamp(min=1e-30)).numpy()
+        if level == "pieces":
+            return views | {"gradient": shares, "left_out": falls @ self.source.membership()}
+        return views | {
+            "gradient": self._by_words(shares, "cross"),
+            "left_out": self.target.outputs.membership() @ falls,
+        }
+
+    def agreement(self) -> dict[tuple[Importance, Importance], tuple[NDArray[np.float64], float | None]]:
+        """Kendall's τ between two rankings of the source words: per word of the translation, and the mean.
+
+        NaN for special symbols, and where a ranking is not defined. Words left out are ranked by the size of the
+        change, whatever its sign.
+        """
+        is_word = [np.array([not word.special for word in text.words]) for text in self.rows_and_columns("cross")]
+        ranked = {name: np.abs(values[:, is_word[1]]) for name, values in self.importance().items()}
+        found: dict[tuple[Importance, Importance], tuple[NDArray[np.float64], float | None]] = {}
+        for a, b in combinations(ranked, 2):
+            by_word = np.where(is_word[0], rank_agreement(ranked[a], ranked[b]), np.nan)
+            found[a, b] = by_word, None if np.isnan(by_word).all() else float(np.nanmean(by_word))
+        return found
 
     def _by_words(self, weights: NDArray[np.float32], attention: Attention) -> NDArray[np.float32]:
         rows, columns = (text.membership() for text in self.rows_and_columns(attention))

@@ -52,7 +52,7 @@ def look_dict(look: Look, arrays: ArrayFormat) -> dict[str, Any]:
         **sections,
         **sites_dict(look.trace),
         "arrays": values.others(),
-        "dependence": None if look.gradients is None else values.encode(look.gradients),
+        "dependence": _dependence_dict(look, values.encode),
         "steps": [
             {"chosen": vars(step.chosen), "top": [vars(prediction) for prediction in step.top], "entropy": step.entropy}
             for step in look.steps
@@ -62,6 +62,16 @@ def look_dict(look: Look, arrays: ArrayFormat) -> dict[str, Any]:
         "interventions": look.interventions.to_dict(),
         "change": None if look.change is None else look.change.to_dict(),
     }
+
+
+def _dependence_dict(look: Look, encode: Encode) -> dict[str, Any] | None:
+    if look.dependence is None:
+        return None
+    agreement = [
+        {"between": pair, "by_word": [None if np.isnan(value) else float(value) for value in values], "mean": mean}
+        for pair, (values, mean) in look.agreement().items()
+    ]
+    return {**{name: encode(value) for name, value in look.dependence._asdict().items()}, "agreement": agreement}
 
 
 def encoder(arrays: ArrayFormat) -> Encode:

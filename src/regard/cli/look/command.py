@@ -15,8 +15,9 @@ _N_POSITIONS, _PAPER_D_MODEL, _BEAM = 100, 512, 4
 # options that only some modes use
 _CORPUS = {"source", "reference", "bleu"}
 _SELECTION = {"attention", "layer", "head", "level"}
+_NO_SELECTION: dict[str, set[str]] = {"states": _SELECTION, "dependence": _SELECTION - {"level"}}
 _INTERVENTIONS = {"heads_off", "no_scale", "no_mask", "positions_as"}
-_SENTENCE = {"translation", "beam", "gradient"} | _SELECTION | _INTERVENTIONS
+_SENTENCE = {"translation", "beam", "show"} | _SELECTION | _INTERVENTIONS
 
 
 def look(
@@ -31,6 +32,7 @@ def look(
     svg: options.Svg = None,
     html: options.Html = None,
     as_json: options.Json = None,
+    show: options.Show = "attention",
     attention: options.Attention = None,
     layer: options.Layer = None,
     head: options.HeadNumber = None,
@@ -39,7 +41,6 @@ def look(
     no_scale: options.NoScale = False,
     no_mask: options.NoMask = False,
     positions_as: options.PositionsAs = "normal",
-    gradient: options.Gradient = False,
     heads: options.Heads = False,
     source: options.Source = None,
     reference: options.Reference = None,
@@ -71,8 +72,10 @@ def look(
         options.reject(context, "a sentence", _CORPUS)
         if translation is not None:
             options.reject(context, "--translation", {"beam"})
+        if show in _NO_SELECTION:
+            options.reject(context, f"--show {show}", _NO_SELECTION[show])
         if outputs.only_json:
-            options.reject(context, "--json", _SELECTION)
+            options.reject(context, "--json", _SELECTION | (set() if show == "dependence" else {"show"}))
         from regard.cli.look.sentence import look_at_sentence, parse_heads
         from regard.lens import Interventions
 
@@ -81,8 +84,8 @@ def look(
         interventions = Interventions(
             heads_off=parse_heads(heads_off or ""), scale=not no_scale, mask=not no_mask, positions=positions_as
         )
-        settings = {"translation": translation, "beam": beam or _BEAM, "target": target, "gradient": gradient}
-        look_at_sentence(run, text, outputs, selection, interventions, **settings)
+        settings = {"translation": translation, "beam": beam or _BEAM, "target": target}
+        look_at_sentence(run, text, outputs, show, selection, interventions, **settings)
 
 
 def _require(value: T | None, what: str) -> T:

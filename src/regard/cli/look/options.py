@@ -21,6 +21,7 @@ _INTERVENTIONS, _CORPUS = "Interventions: change the model and compare", "All he
 
 AttentionName = Literal["encoder", "decoder", "cross"]
 LevelName = Literal["words", "pieces"]
+ShowName = Literal["attention", "scores", "states", "dependence"]
 PositionsName = Literal["normal", "shuffled", "none"]
 Run = Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory or model directory.")]
 Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="The sentence to translate.")]
@@ -65,8 +66,12 @@ NoMask = Annotated[
 PositionsAs = Annotated[
     PositionsName, typer.Option(help="Keep, shuffle or remove the positional encoding.", rich_help_panel=_INTERVENTIONS)
 ]
-Gradient = Annotated[
-    bool, typer.Option("--gradient", help="Show how much each output depends on each source word, by gradients.")
+Show = Annotated[
+    ShowName,
+    typer.Option(
+        help="attention: its weights; scores: before the softmax; states: states and gates over time; dependence: what "
+        "each word depends on, by gradients and by leaving words out, beside attention."
+    ),
 ]
 Heads = Annotated[bool, typer.Option("--heads", help="Measure each head over a corpus.", rich_help_panel=_CORPUS)]
 Source = Annotated[

@@ -1,6 +1,7 @@
 """What a model recorded, as text: for models without attention, and for tasks other than translation."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -51,9 +52,28 @@ def recorded_rows(trace: "Trace") -> Iterator[Row]:
         bars = ""
         if len(site.axes) == 2 and site.axes[1] == "unit":
             norms = trace[site.path][0].float().norm(dim=-1)
-            shares = norms / norms.max().clamp(min=1e-30)
-            bars = "".join(_BARS[round(share * (len(_BARS) - 1))] for share in shares.tolist())
+            bars = "".join(map(_bar, (norms / norms.max().clamp(min=1e-30)).tolist()))
         yield (Text(site.path), site.kind, size, bars)
+
+
+def state_tables(look: "Look") -> Iterator[list[Row]]:
+    """One table per recurrent layer, one line per sub-word: the length of the state, and the mean of every gate."""
+    pieces = {"source": look.source, "target": look.target.inputs}
+    for module, group in groupby(look.recurrent_sites, key=lambda site: site.module):
+        sites = list(group)
+        columns = []
+        for site in sites:
+            values = look.trace[site.path][0].float()
+            numbers = values.norm(dim=-1) if site.kind == "state" else values.mean(-1)
+            shares = numbers / numbers.max().clamp(min=1e-30) if site.kind == "state" else numbers
+            columns.append([f"{_bar(s)} {n:.2f}" for n, s in zip(numbers.tolist(), shares.tolist(), strict=True)])
+        names = [f"{site.name}, {'norm' if site.kind == 'state' else 'mean'}" for site in sites]
+        labels = [Text(escape_controls(text)) for text in pieces[sites[0].axes[0]].labels("pieces")]
+        yield [(module, *names), *zip(labels, *columns, strict=True)]
+
+
+def _bar(share: float) -> str:
+    return _BARS[round(share * (len(_BARS) - 1))]
 
 
 def print_columns(console: Console, rows: Sequence[Row], right_aligned: set[int]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.evaluate import write_text
-from regard.cli.look.options import HeadSelection, Outputs
+from regard.cli.look.options import HeadSelection, Outputs, ShowName
 from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
 from regard.lens.anatomy import head_ranges
@@ -16,11 +16,19 @@ if TYPE_CHECKING:
 
 _STEPS = {"encoder": "heads", "decoder": "masked", "cross": "cross"}  # the step of the HTML tour for each attention
 _MORE = "more: --png FILE draws all heads, --html FILE is an interactive tour, --heads-off cross.1.1 ablates a head\n"
-_MORE_WITHOUT_ATTENTION = "more: --gradient shows what each word depends on, --png FILE draws, --json FILE has it all\n"
+_MORE_WITHOUT_ATTENTION = (
+    "more: --show dependence shows what each word depends on, --png FILE draws, --json FILE has it all\n"
+)
 
 
 def look_at_sentence(
-    run: Path, text: str, outputs: Outputs, selection: HeadSelection, interventions: Interventions, **settings: Any
+    run: Path,
+    text: str,
+    outputs: Outputs,
+    show: ShowName,
+    selection: HeadSelection,
+    interventions: Interventions,
+    **settings: Any,
 ) -> None:
     """Writes the requested files; without any, prints to the terminal. `settings` are those of `Lens.look`."""
     if outputs.png or outputs.svg:
@@ -28,9 +36,13 @@ def look_at_sentence(
     lens = Lens.load(run)
     head = _selected_head(selection)
     _check_heads(interventions.heads_off if head is None else {head, *interventions.heads_off}, lens)
-    look = lens.look(text, interventions=interventions, **settings)
+    look = lens.look(text, interventions=interventions, dependence=show == "dependence", **settings)
+    if show == "states" and not look.recurrent_sites:
+        raise UserError("this model has no states over time", hint="rnn, lstm and gru have; see docs/architectures.md")
+    if show == "scores" and not look.layers(selection.attention or "cross"):
+        raise UserError("this model has no such attention, and so no scores")
     if outputs.png or outputs.svg:
-        _draw(look, outputs, selection, head)
+        _draw(look, outputs, show, selection, head)
     if outputs.html is not None:
         from regard.lens.html import look_page
 
@@ -41,22 +53,24 @@ def look_at_sentence(
         from regard.cli.look.terminal import print_look
 
         attention = _shown_attention(look, selection, "cross")
-        print_look(look, head or attention, selection.level, is_selected=bool(selection))
+        print_look(look, show, head or attention, selection.level, is_selected=bool(selection))
         sys.stderr.write(f"\n{_MORE if attention else _MORE_WITHOUT_ATTENTION}")
 
 
-def _draw(look: "Look", outputs: Outputs, selection: HeadSelection, head: Head | None) -> None:
+def _draw(look: "Look", outputs: Outputs, show: ShowName, selection: HeadSelection, head: Head | None) -> None:
     from regard.lens.plots.pictures import draw_dependence, draw_head, draw_heads, draw_vectors
 
-    attention = _shown_attention(look, selection, "encoder")
-    if head is not None:
-        outputs.draw(draw_head(look, head, selection.level))
-    elif look.gradients is not None and selection.attention is None:
+    attention = _shown_attention(look, selection, "cross" if show == "scores" else "encoder")
+    if attention is not None and [site.shape[0] for site in look.layers(attention)] == [1]:
+        head = Head(attention, 0, 0)  # the only one
+    if show == "dependence":
         outputs.draw(draw_dependence(look, selection.level))
-    elif attention is not None:
-        outputs.draw(draw_heads(look, attention, selection.level))
-    else:
+    elif show == "states" or attention is None:
         outputs.draw(draw_vectors(look))
+    elif head is not None:
+        outputs.draw(draw_head(look, head, selection.level, before_softmax=show == "scores"))
+    else:
+        outputs.draw(draw_heads(look, attention, selection.level, before_softmax=show == "scores"))
 
 
 def _shown_attention(look: "Look", selection: HeadSelection, preferred: Attention) -> Attention | None:

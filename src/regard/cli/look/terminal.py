@@ -2,31 +2,37 @@
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
 from regard.cli.evaluate import escape_controls
-from regard.cli.look.recorded import Row, alternative_rows, print_columns, recorded_rows
+from regard.cli.look.dependence import name_largest, print_dependence, shades
+from regard.cli.look.options import ShowName
+from regard.cli.look.recorded import Row, alternative_rows, print_columns, recorded_rows, state_tables
 from regard.lens import Head
 from regard.lens.interventions import ATTENTION_NAMES
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from regard.lens.before_after import Change
     from regard.lens.interventions import Attention
     from regard.lens.look import Level, Look
 
-_SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.1, "░"), (0.0, "·"))
-_MIN_NAMED_WEIGHT, _MAX_NAMED, _MAX_MAP_WIDTH = 0.1, 3, 40
+_MIN_NAMED_WEIGHT = 0.1
 
 
 def print_look(
-    look: "Look", shown: "Head | Attention | None", level: "Level" = "words", *, is_selected: bool = False
+    look: "Look",
+    show: "ShowName" = "attention",
+    shown: "Head | Attention | None" = None,
+    level: "Level" = "words",
+    *,
+    is_selected: bool = False,
 ) -> None:
     """Prints the sentence, its translation, and one line per word: what it attends to, or depends on.
 
@@ -38,43 +44,55 @@ def print_look(
         console.print(Text(escape_controls(look.target.text), "bold"), _log_probability(look.log_probability))
     else:
         _print_change(console, look.change)
-    if look.gradients is not None and not is_selected:
-        shares = look.dependence(level)
-        assert shares is not None
-        _print_map(console, look, "cross", level, shares, "depends on (norm of the gradient, as shares)")
-    elif shown is not None and (look.change is None or is_selected):
-        attention = shown.attention if isinstance(shown, Head) else shown
-        title, weights = _weights(look, shown, level)
-        _print_map(console, look, attention, level, weights, f"attends to ({title})")
+    if show == "dependence":
+        print_dependence(console, look, level, _probabilities(look, level))
+    elif show == "states":
+        for rows in state_tables(look):
+            print_columns(console, rows, right_aligned=set(range(1, len(rows[0]))))
+    elif shown is not None and (look.change is None or is_selected or show == "scores"):
+        _print_map(console, look, shown, level, before_softmax=show == "scores")
     elif look.change is None:
         print_columns(console, list(alternative_rows(look)), right_aligned={1})
         print_columns(console, list(recorded_rows(look.trace)), right_aligned=set())
 
 
 def _print_map(
-    console: Console, look: "Look", attention: "Attention", level: "Level", weights: "NDArray[np.float32]", title: str
+    console: Console, look: "Look", shown: "Head | Attention", level: "Level", *, before_softmax: bool
 ) -> None:
     """Word or sub-word, its probability if it is an output, a map of its weights, and the largest of them."""
+    attention = shown.attention if isinstance(shown, Head) else shown
+    title, values = _scores(look, shown, level) if before_softmax else _weights(look, shown, level)
     labels, columns = ([escape_controls(text) for text in texts] for texts in look.labels(attention, level))
     probabilities = _probabilities(look, level) if attention == "cross" else [()] * len(labels)
     rows: list[Row] = [(level.removesuffix("s"), *(("probability",) if attention == "cross" else ()), "", Text(title))]
-    for label, probability, row in zip(labels, probabilities, weights, strict=True):
-        largest = sorted(zip(row, columns, strict=True), reverse=True, key=lambda item: float(item[0]))[:_MAX_NAMED]
-        named = ", ".join(f"{text} {weight:.2f}" for weight, text in largest if weight >= _MIN_NAMED_WEIGHT)
-        cells = "".join(_shade(float(weight)) for weight in row) if len(row) <= _MAX_MAP_WIDTH else ""
-        rows.append((Text(label), *probability, cells, Text(named)))
+    for label, probability, row in zip(labels, probabilities, values, strict=True):
+        shares = (row - row.min()) / max(float(np.ptp(row)), 1e-30) if before_softmax else row
+        named = name_largest(row, columns, -inf if before_softmax else _MIN_NAMED_WEIGHT)
+        rows.append((Text(label), *probability, shades(shares), Text(named)))
     print_columns(console, rows, right_aligned={1} if attention == "cross" else set())
 
 
 def _weights(look: "Look", shown: "Head | Attention", level: "Level") -> "tuple[str, NDArray[np.float32]]":
     """The weights of a head, or for an attention the alignment head's; if there is none, the last layer's mean."""
-    if shown == "cross" and look.model["alignment_head"] is not None:
-        shown = Head("cross", **look.model["alignment_head"])
-    if isinstance(shown, Head):
-        return shown.title + look.off_mark(shown), look.weights(shown.attention, shown.layer, level)[shown.head]
-    n_layers = len(look.layers(shown))
-    title = f"{ATTENTION_NAMES[shown]} · layer {n_layers} · mean of all heads"
-    return title, look.weights(shown, n_layers - 1, level).mean(0)
+    if shown == "cross" and (alignment := look.alignment(level)) is not None:
+        title, weights = alignment
+    elif isinstance(shown, Head):
+        title = shown.title + look.off_mark(shown)
+        weights = look.weights(shown.attention, shown.layer, level)[shown.head]
+    else:
+        n_layers = len(look.layers(shown))
+        title = f"{ATTENTION_NAMES[shown]} · layer {n_layers} · mean of all heads"
+        weights = look.weights(shown, n_layers - 1, level).mean(0)
+    return f"attends to ({title})", weights
+
+
+def _scores(look: "Look", shown: "Head | Attention", level: "Level") -> "tuple[str, NDArray[np.float32]]":
+    """The scores of a head before the softmax; of an attention, those of its alignment head or its first head."""
+    if not isinstance(shown, Head):
+        chosen = look.model["alignment_head"] if shown == "cross" else None
+        shown = Head(shown, **(chosen or {"layer": len(look.layers(shown)) - 1, "head": 0}))
+    title = f"scores before the softmax ({shown.title}{look.off_mark(shown)})"
+    return title, look.scores(shown.attention, shown.layer, level)[shown.head]
 
 
 def _probabilities(look: "Look", level: "Level") -> list[Row]:
@@ -119,10 +137,6 @@ def _align(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int | None,
 
 def _highlight(text: str, changed: bool) -> Text:
     return Text(escape_controls(text), "bold yellow" if changed else "")
-
-
-def _shade(weight: float) -> str:
-    return next(shade for minimum, shade in _SHADES if weight >= minimum)
 
 
 def _log_probability(value: float) -> Text:

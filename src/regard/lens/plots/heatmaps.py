@@ -1,7 +1,7 @@
 """Heat maps: attention weights of many heads or of one, and the positional encoding (section 3.5)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -37,13 +37,17 @@ _MIN_CELL, _MAX_CELL = 0.07, 0.2  # in a grid; smaller labels are unreadable
 _MIN_MAP, _MAX_MAP = 1.05, 5.6
 _GAP = 0.16
 _MIN_CELL_WITH_VALUE = 0.27
-_WEIGHTS_NOTE = (
+WEIGHTS_NOTE = (
     "Each row shows how one word distributes its attention over the columns: darker is more, a row sums to 1."
 )
-DEPENDENCE_NOTE = (
-    "Each row shows how much one output depends on each source word: the norm of the gradient, as shares of the row."
+SCORES_NOTE = "The scores before the softmax: blue is above zero, brown below."
+_DEPENDENCE_NOTE = (
+    "Gradient: its norm, as shares of the row. Left out: how much the log-probability of the word falls without that "
+    "source word (blue), or rises (brown)."
 )
-_UNITS_NOTE = "Each row is the vector of one sub-word, each column a unit."
+_UNITS_NOTE = (
+    "Each row is one sub-word, each column a unit. States: blue is above 0, brown below. Gates: white is 0, blue 1."
+)
 
 _TABLE_WIDTH, _TABLE_HEIGHT, _CURVE_HEIGHT, _LEFT, _RIGHT = 8.5, 4.0, 0.62, 0.9, 0.6
 _CURVES = (0, 0.06, 0.15, 0.27, 0.5)  # dimensions as a share of d_model: later ones hardly change within a sentence
@@ -54,11 +58,13 @@ _ENCODING_NOTE = (
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The weights of one head: each row attends to the columns."""
+    """The weights of one head: each row attends to the columns. Other values are drawn in the same way."""
 
     title: str
-    weights: Matrix  # (T, S)
+    weights: Matrix  # (T, S); NaN is not drawn
     is_causal: bool = False
+    limit: float = 1.0  # the value with the darkest colour
+    is_signed: bool = False
 
 
 def draw_grid(
@@ -67,6 +73,7 @@ def draw_grid(
     columns: Sequence[str],
     title: str,
     sentences: tuple[str, ...] = (),
+    note: str = WEIGHTS_NOTE,
 ) -> Picture:
     """One row of maps per layer, one column per head, all with the same colour scale."""
     typesetter = Typesetter(select_fonts([*rows, *columns, title, *sentences]))
@@ -77,7 +84,7 @@ def draw_grid(
     row_labels = _Labels(typesetter, rows, height / len(rows))
     column_labels = _Labels(typesetter, columns, width / len(columns))
     content = row_labels.size + n_heads * width + (n_heads - 1) * _GAP
-    heading = Heading(typesetter, title, sentences, _WEIGHTS_NOTE, content)
+    heading = Heading(typesetter, title, sentences, note, content)
     row_height = 0.24 + height + column_labels.size + _GAP
     canvas = Canvas(heading.width + 2 * MARGIN, heading.height + n_layers * row_height + 2 * MARGIN - _GAP, typesetter)
     heading.draw(canvas, MARGIN, MARGIN)
@@ -99,10 +106,10 @@ def draw_single(
     rows: Sequence[str],
     columns: Sequence[str],
     sentences: tuple[str, ...] = (),
-    note: str = _WEIGHTS_NOTE,
+    note: str = WEIGHTS_NOTE,
 ) -> Picture:
     """One large map, with the weights as numbers where they fit."""
-    title, weights = attention_map.title, attention_map.weights
+    title = attention_map.title
     typesetter = Typesetter(select_fonts([*rows, *columns, title, *sentences]))
     cell = min(max(13 / max(len(columns), len(rows)), 0.11), 0.46)
     width, height = (max(n * cell, 1.4) for n in (len(columns), len(rows)))
@@ -116,7 +123,7 @@ def draw_single(
     row_labels.draw_left_of(axes)
     column_labels.draw_below(axes)
     if cell >= _MIN_CELL_WITH_VALUE:
-        _write_values(axes, weights, typesetter, size=min(8.0, cell * 19))
+        _write_values(axes, attention_map, typesetter, size=min(8.0, cell * 19))
     return Picture(canvas.figure, title, typesetter.fonts.warnings)
 
 
@@ -148,7 +155,8 @@ class _Labels:
 def _draw_weights(axes: Axes, attention_map: AttentionMap) -> None:
     """Unsmoothed; one weight has the same colour in every map."""
     weights = attention_map.weights
-    axes.imshow(weights, cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    colours, lowest = (SIGNED, -attention_map.limit) if attention_map.is_signed else (WEIGHTS, 0)
+    axes.imshow(weights, cmap=colours, vmin=lowest, vmax=attention_map.limit, aspect="auto", interpolation="nearest")
     if attention_map.is_causal:
         future = np.triu(np.ones_like(weights, dtype=bool), k=1) & (weights == 0)
         overlay = np.ma.masked_where(~future, np.zeros_like(weights))
@@ -157,30 +165,62 @@ def _draw_weights(axes: Axes, attention_map: AttentionMap) -> None:
     axes.set_ylim(weights.shape[0] - 0.5, -0.5)
 
 
-def _write_values(axes: Axes, weights: Matrix, typesetter: Typesetter, size: float) -> None:
-    for (row, column), weight in np.ndenumerate(weights):
-        if weight >= 0.005:
-            text = f"{weight:.2f}".lstrip("0") if weight < 0.995 else "1"
-            colour = BACKGROUND if weight > 0.65 else (INK if weight >= 0.1 else GRAY)
+def _write_values(axes: Axes, attention_map: AttentionMap, typesetter: Typesetter, size: float) -> None:
+    for (row, column), value in np.ndenumerate(attention_map.weights):
+        darkness = abs(value) / attention_map.limit
+        if np.isfinite(value) and abs(value) >= 0.005:
+            text = f"{value:.2f}" if abs(value) < 9.95 else f"{value:.0f}"
+            text = "1" if text == "1.00" else text.removeprefix("0").replace("-0.", "−.").replace("-", "−")
+            colour = BACKGROUND if darkness > 0.65 else (INK if darkness >= 0.1 else GRAY)
             axes.text(column, row, text, ha="center", va="center", **typesetter.style(size, colour))
 
 
-def draw_units(maps: Sequence[tuple[str, Matrix, Sequence[str]]], sentences: tuple[str, ...]) -> Picture:
-    """Vectors per position, (T, D) each with a title and the labels of its rows, one map below the other."""
-    title = "States"
-    typesetter = Typesetter(select_fonts([title, *sentences, *(label for _, _, rows in maps for label in rows)]))
-    labels = [_Labels(typesetter, rows, _MAX_CELL) for _, _, rows in maps]
+def draw_beside(
+    maps: Sequence[tuple[AttentionMap, Sequence[str]]], rows: Sequence[str], title: str, sentences: tuple[str, ...]
+) -> Picture:
+    """Maps with the same rows side by side, each with its own columns and colours."""
+    names = [name for _, columns in maps for name in columns]
+    typesetter = Typesetter(select_fonts([*rows, *names, title, *sentences]))
+    cell = min(max(_MAX_GRID / len(names), 0.11), 0.36)
+    cell = min(cell, max(_MAX_GRID / len(rows), 0.11))
+    row_labels = _Labels(typesetter, rows, cell, max_columns=22)
+    column_labels = [_Labels(typesetter, columns, cell, max_columns=22) for _, columns in maps]
+    widths = [max(len(columns) * cell, typesetter.width(drawn.title, 8)) for drawn, columns in maps]
+    content = row_labels.size + sum(widths) + _GAP * (len(maps) - 1)
+    heading = Heading(typesetter, title, sentences, _DEPENDENCE_NOTE, content)
+    top, height = MARGIN + heading.height, len(rows) * cell
+    below = max(labels.size for labels in column_labels)
+    canvas = Canvas(heading.width + 2 * MARGIN, top + 0.2 + height + below + MARGIN, typesetter)
+    heading.draw(canvas, MARGIN, MARGIN)
+    left = MARGIN + row_labels.size
+    for (drawn, columns), labels, width in zip(maps, column_labels, widths, strict=True):
+        canvas.text(left, top, drawn.title, 8)
+        axes = canvas.axes(left, top + 0.2, len(columns) * cell, height)
+        _draw_weights(axes, drawn)
+        labels.draw_below(axes)
+        if drawn is maps[0][0]:
+            row_labels.draw_left_of(axes)
+        if cell >= _MIN_CELL_WITH_VALUE:
+            _write_values(axes, drawn, typesetter, size=min(8.0, cell * 19))
+        left += width + _GAP
+    return Picture(canvas.figure, title, typesetter.fonts.warnings)
+
+
+def draw_units(maps: Sequence[tuple[AttentionMap, Sequence[str]]], title: str, sentences: tuple[str, ...]) -> Picture:
+    """Vectors per position, (T, D) each with the labels of its rows, one map below the other."""
+    typesetter = Typesetter(select_fonts([title, *sentences, *(label for _, rows in maps for label in rows)]))
+    labels = [_Labels(typesetter, rows, _MAX_CELL) for _, rows in maps]
     label_size = max(label.size for label in labels)
     heading = Heading(typesetter, title, sentences, _UNITS_NOTE, label_size + _TABLE_WIDTH)
-    heights = [len(rows) * _MAX_CELL for _, _, rows in maps]
+    heights = [len(rows) * _MAX_CELL for _, rows in maps]
     top = MARGIN + heading.height
     canvas = Canvas(heading.width + 2 * MARGIN, top + sum(heights) + len(maps) * (0.2 + _GAP) + MARGIN, typesetter)
     heading.draw(canvas, MARGIN, MARGIN)
-    for (name, values, _), height, row_labels in zip(maps, heights, labels, strict=True):
-        canvas.text(MARGIN + label_size, top, name, 8)
+    for (units, _), height, row_labels in zip(maps, heights, labels, strict=True):
+        canvas.text(MARGIN + label_size, top, units.title, 8)
         axes = canvas.axes(MARGIN + label_size, top + 0.2, _TABLE_WIDTH, height)
-        limit = float(np.abs(values).max()) or 1.0
-        axes.imshow(values, cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+        limit = (float(np.abs(units.weights).max()) or 1.0) if units.is_signed else 1.0
+        _draw_weights(axes, replace(units, limit=limit))
         row_labels.draw_left_of(axes)
         top += 0.2 + height + _GAP
     return Picture(canvas.figure, title, typesetter.fonts.warnings)

@@ -68,7 +68,9 @@ class LookRequest(_Request):
     interventions: InterventionsRequest = Field(
         default_factory=InterventionsRequest, description="Changes to the model for this request."
     )
-    gradient: bool = Field(default=False, description="Also compute how much each output depends on each source token.")
+    dependence: bool = Field(
+        default=False, description="Also measure how much each output depends on each source word."
+    )
     arrays: Literal["list", "base64"] = Field(
         default="list", description="Encoding of arrays: nested lists, or base64 (smaller)."
     )

@@ -131,7 +131,7 @@ class LookService:
             interventions=_interventions(body),
             beam=body.beam,
             target=model.target_tag(body.target),
-            gradient=body.gradient,
+            dependence=body.dependence,
         )
         n_numbers = lens.count_numbers(len(look.source.ids), len(look.target.outputs.ids))
         _check_numbers(n_numbers, body, self._settings)
