@@ -32,7 +32,7 @@ class UppercaseTranslator:
         self.started = threading.Event()
 
     def translate(
-        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool
+        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool, **_: Any
     ) -> list[Translation]:
         self.batches.append(list(lines))
         self.started.set()

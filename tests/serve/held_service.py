@@ -6,6 +6,7 @@
 import os
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 from regard.decoding.options import DecodingOptions
 from regard.serve import ServedModel, Service, Settings, create_app, run
@@ -20,7 +21,7 @@ class HeldTranslator:
         self.released = threading.Event()
 
     def translate(
-        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool
+        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool, **_: Any
     ) -> list[Translation]:
         self.released.wait(LONG_SECONDS)
         return [Translation(line.upper()) for line in lines]

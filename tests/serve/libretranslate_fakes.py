@@ -27,7 +27,7 @@ class ReversingTranslator:
         self.texts: list[str] = []
 
     def translate(
-        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool
+        self, lines: Sequence[str], *, options: DecodingOptions, target: str | None, details: bool, **_: Any
     ) -> list[Translation]:
         self.texts += lines
         return [self._translation(line, options.n_best, details) for line in lines]

@@ -30,7 +30,7 @@ def test_one_translation_per_line_and_blank_stays_blank(translator: Translator, 
     translations = translator.translate(lines, options=GREEDY)
     assert len(translations) == len(lines)
     for line, translation in zip(lines, translations, strict=True):
-        assert "\n" not in translation.text
+        assert translation.text.count("\n") <= line.strip().count("\n")
         if not line.strip():
             assert translation.text == "" and translation.n_parts == 0
 
@@ -180,6 +180,46 @@ def test_sampling_is_a_function_of_its_seed(translator: Translator) -> None:
 
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
+
+
+def test_text_is_translated_sentence_by_sentence_with_its_spacing(translator: Translator) -> None:
+    options = DecodingOptions(beam=1, extra_length=4, min_length=4)  # a random model may say nothing
+    sentences = ["the animal was too tired.", "One two three?", "Four five!"]
+    alone = texts(translator.translate(sentences, options=options))
+    (joined,) = translator.translate(["{}  {}\n\n\t{}\n".format(*sentences)], options=options)
+    assert joined.text == "{}  {}\n\n\t{}".format(*alone)
+    assert joined.n_parts == 3
+    (whole,) = translator.translate([" ".join(sentences)], options=options, split=False)
+    assert whole.n_parts == 1 and whole.text != " ".join(alone)
+    (lines,) = translator.translate(["\n".join(sentences)], options=options, split=False)
+    assert lines.text == "\n".join(alone)
+
+
+def test_model_trained_on_several_sentences_per_line_gets_whole_lines(model_path: Path) -> None:
+    described = describe(model_path)
+    text = "The animal was tired. It did not cross."
+    n_parts = {}
+    for share in (0.05, 0.9):
+        with Translator.load(
+            replace(described, facts=described.facts | {"multi_sentence_lines": share}), threads=1
+        ) as translator:
+            n_parts[share] = translator.translate([text], options=GREEDY)[0].n_parts
+    assert n_parts == {0.05: 2, 0.9: 1}
+
+
+def test_alternatives_of_a_text_are_joined_by_rank(translator: Translator) -> None:
+    sentences = ["the animal was tired.", "One two."]
+    options = DecodingOptions(beam=4, n_best=3, extra_length=4)
+    first, second = translator.translate(sentences, options=options)
+    (joined,) = translator.translate([" ".join(sentences)], options=options)
+    expected = [f"{a.text} {b.text}" for a, b in zip(first.alternatives, second.alternatives, strict=True)]
+    assert [alternative.text for alternative in joined.alternatives] == expected
+
+
+def test_part_without_words_stays_as_it_is(translator: Translator) -> None:
+    (translation,) = translator.translate(["one two\n---\nthree"], options=GREEDY)
+    assert translation.text.split("\n")[1] == "---"
+    assert translator.translate(["…!"])[0].text == "…!"
 
 
 def test_long_line_is_split_at_its_sentences_and_joined(translator: Translator) -> None:

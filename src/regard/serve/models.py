@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from regard.errors import ArtifactError
 from regard.tasks import load_predictor
 from regard.text.languages import Languages
 from regard.translator import Translator
+from regard.translator.splitting import Splitter
 
 _MAX_HEADER_BYTES = 10_000_000
 _MAX_COUNTED_CHARACTERS = 1_000  # the number of tokens of longer texts is extrapolated
@@ -48,6 +50,10 @@ class ServedModel:
     def options(self) -> DecodingOptions:
         """The model's default search options."""
         return DecodingOptions() if self.description is None else search_options(self.description.facts)
+
+    @cached_property
+    def splitter(self) -> Splitter:
+        return Splitter({} if self.description is None else self.description.facts)
 
     def count_tokens(self, text: str) -> int:
         """The number of tokens of a text; an estimate for long texts, so that counting is always fast."""

@@ -114,12 +114,19 @@ class Service:
             self._load_task = None
 
     def translate_job(
-        self, model: ServedModel, target: str | None, *, beam: int = 4, alternatives: int = 0, details: bool = False
+        self,
+        model: ServedModel,
+        target: str | None,
+        *,
+        beam: int = 4,
+        alternatives: int = 0,
+        details: bool = False,
+        split: bool = True,
     ) -> TranslateJob:
         """How the model translates texts of a request. Raises a Problem if the beam would be too large."""
         self.check_beam(beam, alternatives)
         options = replace(model.options, beam=max(beam, alternatives + 1), n_best=alternatives + 1)
-        return TranslateJob(options, model.target_tag(target), details)
+        return TranslateJob(options, model.target_tag(target), details, split)
 
     async def translate(
         self,

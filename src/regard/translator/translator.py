@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,8 +13,9 @@ from regard.decoding.options import DecodingOptions, Hypothesis
 from regard.engines.engine import Engine, EngineName, PendingHypotheses, Precision, load_engine
 from regard.errors import UserError
 from regard.text import normalise
-from regard.text.sentences import Part, split_long
+from regard.text.sentences import Part, join_gap, split_long
 from regard.translator.details import Token, align_words, tokens_of, warnings_of
+from regard.translator.splitting import Splitter, join
 
 BATCH_LINES = 5_000  # sorted by length and translated together
 BATCH_CHARACTERS = 2_000_000
@@ -29,7 +31,7 @@ class Translation:
     tokens: tuple[Token, ...] = ()  # the sub-words of the translation, each with its probability
     alignment: tuple[tuple[int, int], ...] = ()  # (source word, target word), both counted from 0
     alternatives: tuple[Translation, ...] = ()  # the next best translations
-    n_parts: int = 1  # how many parts the line was split into; 0 for a blank line
+    n_parts: int = 1  # how many parts of the line were translated separately; 0 for a blank line
     warnings: tuple[str, ...] = ()  # signs of a hallucination: "loops", "copies", "short", "long"
 
     def to_dict(self) -> dict[str, Any]:
@@ -38,12 +40,20 @@ class Translation:
 
 
 @dataclass(frozen=True)
-class _SourceLine:
-    """A line split into parts; `first` is the index of its first part among the parts of its batch."""
+class _Sentence:
+    """What the model translates at once: a sentence, or a part of one that is too long."""
 
     text: str
-    parts: tuple[Part, ...]
-    first: int
+    ids: list[int]
+    prefix: list[int]  # ids that its translation starts with
+
+
+@dataclass(frozen=True)
+class _SourceLine:
+    """The parts of a line; none if it is blank. A part without words has no sentence: it stays as it is."""
+
+    parts: tuple[Part, ...] = ()
+    sentences: tuple[_Sentence | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,7 @@ class _SubmittedBatch:
     """Lines that the engine is translating."""
 
     lines: list[_SourceLine]
-    sources: list[list[int]]  # the ids of every part
-    hypotheses: PendingHypotheses
+    hypotheses: PendingHypotheses  # of all their sentences
     details: bool
 
 
@@ -67,6 +76,7 @@ class Translator:
         self.precision = precision  # that the engine computes in
         self.options = search_options(described.facts)  # the default search options
         self._max_length = max_length(described.facts, described.max_length)
+        self._splitter = Splitter(described.facts)
         self._source, self._target = described.tokenizers.source, described.tokenizers.target
 
     @classmethod
@@ -99,12 +109,15 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         target: str | None = None,
         details: bool = False,
+        split: bool = True,
     ) -> list[Translation]:
         """Translate lines, one translation per line. A blank line stays blank and is not passed to the model.
 
         The translation of line i starts with `prefixes[i]`. `target` is the target language, for a model with several.
+        A model that was trained on single sentences gets a line sentence by sentence, unless `split` is False. A line
+        may also be a text of several lines: its spacing and its line breaks are kept.
         """
-        return self._collect(self._submit(lines, options, prefixes, target, details))
+        return self._collect(self._submit(lines, options, prefixes, target, details, split))
 
     def predict(self, inputs: Sequence[Any]) -> list[Translation]:
         """`translate`, as models of every task can be called; into the first language, if the model has several."""
@@ -120,6 +133,7 @@ class Translator:
         prefix: str | None = None,
         target: str | None = None,
         details: bool = False,
+        split: bool = True,
         batch_size: int = BATCH_LINES,
     ) -> Iterator[Translation]:
         """Translate any number of lines in bounded memory; yields one translation per line, in order.
@@ -128,7 +142,9 @@ class Translator:
         Every translation starts with `prefix`.
         """
         batches = _batches(lines, batch_size, DETAILED_BATCH_CHARACTERS if details else BATCH_CHARACTERS)
-        results = self.translate_batches(batches, options=options, prefix=prefix, target=target, details=details)
+        results = self.translate_batches(
+            batches, options=options, prefix=prefix, target=target, details=details, split=split
+        )
         for _, translations in results:
             yield from translations
 
@@ -140,6 +156,7 @@ class Translator:
         prefix: str | None = None,
         target: str | None = None,
         details: bool = False,
+        split: bool = True,
     ) -> Iterator[tuple[list[str], list[Translation]]]:
         """Like `translate_iter`, but yields each batch of lines with its translations.
 
@@ -149,7 +166,7 @@ class Translator:
         pending: tuple[list[str], _SubmittedBatch] | None = None
         for lines in batches:
             prefixes = [prefix] * len(lines) if prefix is not None else None
-            submitted = (lines, self._submit(lines, options, prefixes, target, details)) if lines else None
+            submitted = (lines, self._submit(lines, options, prefixes, target, details, split)) if lines else None
             if pending is not None:
                 yield pending[0], self._collect(pending[1])
             pending = submitted
@@ -179,73 +196,91 @@ class Translator:
         prefixes: Sequence[str] | None,
         target: str | None,
         details: bool,
+        split: bool,
     ) -> _SubmittedBatch:
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(f"{len(prefixes)} prefixes for {len(lines)} lines")
-        source_lines, sources, part_prefixes = self._encode(lines, prefixes, self._source.tag_for(target))
+        source_lines = self._encode(lines, prefixes or [""] * len(lines), self._source.tag_for(target), split)
+        sentences = [sentence for line in source_lines for sentence in line.sentences if sentence is not None]
         hypotheses = self.engine.submit(
-            sources, options or self.options, part_prefixes if prefixes is not None else None, with_attention=details
+            [sentence.ids for sentence in sentences],
+            options or self.options,
+            None if prefixes is None else [sentence.prefix for sentence in sentences],
+            with_attention=details,
         )
-        return _SubmittedBatch(source_lines, sources, hypotheses, details)
+        return _SubmittedBatch(source_lines, hypotheses, details)
 
     def _collect(self, batch: _SubmittedBatch) -> list[Translation]:
         """Wait for the engine, and join the parts of each line."""
-        hypotheses = batch.hypotheses()
-        return [self._join_parts(line, batch.sources, hypotheses, batch.details) for line in batch.lines]
+        hypotheses = iter(batch.hypotheses())
 
-    def _encode(
-        self, lines: Sequence[str], prefixes: Sequence[str] | None, tag: str | None
-    ) -> tuple[list[_SourceLine], list[list[int]], list[list[int]]]:
-        """Lines split into parts, the ids of all parts, and the ids that the translation of each part starts with."""
-        texts = [normalise(line) for line in lines]
-        encoded = self._source.encode_many(texts, tag=tag)
-        source_lines: list[_SourceLine] = []
-        sources: list[list[int]] = []
-        part_prefixes: list[list[int]] = []
-        for number, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
-            parts: tuple[Part, ...] = (Part(text, ""),) if text else ()
-            if len(ids) > self._max_length:
-                parts = tuple(split_long(text, self._max_length - 1, lambda part: len(self._source.encode(part))))
-            source_lines.append(_SourceLine(text, parts, len(sources)))
-            if len(parts) == 1:
-                sources.append(ids)
-            else:
-                sources += self._source.encode_many([part.text for part in parts], tag=tag)
-            prefix_ids = self._target.encode(prefixes[number]) if prefixes is not None else []
-            part_prefixes += [prefix_ids if index == 0 else [] for index in range(len(parts))]
-        return source_lines, sources, part_prefixes
-
-    def _join_parts(
-        self, line: _SourceLine, sources: list[list[int]], hypotheses: list[list[Hypothesis]], details: bool
-    ) -> Translation:
-        """The translation of a line from the hypotheses of its parts."""
-        if not line.parts:
-            return Translation("", n_parts=0)
-        if len(line.parts) == 1:
-            source = sources[line.first]
-            best, *others = [self._decode(line.text, source, ranked, details) for ranked in hypotheses[line.first]]
+        def translate(part: Part, sentence: _Sentence | None) -> Translation:
+            if sentence is None:
+                return Translation(normalise(part.text))
+            best, *others = [self._decode(sentence, ranked, batch.details) for ranked in next(hypotheses)]
             return replace(best, alternatives=tuple(others)) if others else best
-        indices = range(line.first, line.first + len(line.parts))
-        translations = [
-            self._decode(part.text, sources[index], hypotheses[index][0], details)
-            for part, index in zip(line.parts, indices, strict=True)
-        ]
-        pairs = list(zip(line.parts, translations, strict=True))
-        return Translation(
-            text="".join(translation.text + _gap(part, translation.text) for part, translation in pairs).strip(),
-            score=sum(translation.score for translation in translations),
-            tokens=tuple(token for translation in translations for token in translation.tokens),
-            alignment=_line_alignment(pairs),
-            n_parts=len(translations),
-            warnings=tuple(sorted({warning for translation in translations for warning in translation.warnings})),
-        )
 
-    def _decode(self, source: str, source_ids: list[int], hypothesis: Hypothesis, details: bool) -> Translation:
+        return [
+            _join_parts(line.parts, [translate(*pair) for pair in zip(line.parts, line.sentences, strict=True)])
+            for line in batch.lines
+        ]
+
+    def _encode(self, lines: Sequence[str], prefixes: Sequence[str], tag: str | None, split: bool) -> list[_SourceLine]:
+        """Lines split into parts, and the ids of all parts."""
+        parts_of_lines = [self._splitter.split(line, split) for line in lines]
+        texts = [normalise(part.text) for parts in parts_of_lines for part in parts]
+        encoded = zip(texts, self._source.encode_many(texts, tag=tag), strict=True)
+        source_lines = []
+        for parts, prefix in zip(parts_of_lines, prefixes, strict=True):
+            fitting: list[tuple[Part, _Sentence | None]] = []
+            for part, (text, ids) in zip(parts, islice(encoded, len(parts)), strict=True):
+                if len(ids) > self._max_length:
+                    fitting += self._split_long(Part(text, part.gap), tag)
+                else:
+                    has_words = bool(text) and (not split or any(map(str.isalnum, text)))
+                    fitting.append((part, _Sentence(text, ids, []) if has_words else None))
+            if prefix and (first := fitting[0][1]) is not None:
+                fitting[0] = (fitting[0][0], replace(first, prefix=self._target.encode(prefix)))
+            is_blank = not any(normalise(part.text) for part, _ in fitting)
+            source_lines.append(_SourceLine() if is_blank else _SourceLine(*zip(*fitting, strict=True)))
+        return source_lines
+
+    def _split_long(self, part: Part, tag: str | None) -> list[tuple[Part, _Sentence | None]]:
+        """The parts of a sentence that is too long for the model."""
+        parts = split_long(part, self._max_length - 1, lambda text: len(self._source.encode(text)))
+        encoded = self._source.encode_many([part.text for part in parts], tag=tag)
+        return [(part, _Sentence(part.text, ids, [])) for part, ids in zip(parts, encoded, strict=True)]
+
+    def _decode(self, sentence: _Sentence, hypothesis: Hypothesis, details: bool) -> Translation:
         text = self._target.decode(hypothesis.ids)
         tokens = tokens_of(self._target, hypothesis) if details else ()
-        alignment = align_words(self._source, self._target, source_ids, hypothesis) if details else ()
-        warnings = warnings_of(source, text, source_ids, hypothesis.ids)
+        alignment = align_words(self._source, self._target, sentence.ids, hypothesis) if details else ()
+        warnings = warnings_of(sentence.text, text, sentence.ids, hypothesis.ids)
         return Translation(text, hypothesis.score, tokens, alignment, warnings=warnings)
+
+
+def _join_parts(parts: Sequence[Part], translations: Sequence[Translation]) -> Translation:
+    """The translation of a line from those of its parts."""
+    if len(translations) <= 1:
+        return translations[0] if translations else Translation("", n_parts=0)
+    n_alternatives = max(len(translation.alternatives) for translation in translations)
+    ranked = [(translation, *translation.alternatives) for translation in translations]
+    alternatives = [
+        _concatenate(parts, [candidates[min(rank, len(candidates) - 1)] for candidates in ranked])
+        for rank in range(1, n_alternatives + 1)
+    ]
+    return replace(_concatenate(parts, translations), alternatives=tuple(alternatives))
+
+
+def _concatenate(parts: Sequence[Part], translations: Sequence[Translation]) -> Translation:
+    return Translation(
+        text=join(parts, [translation.text for translation in translations]),
+        score=sum(translation.score for translation in translations),
+        tokens=tuple(token for translation in translations for token in translation.tokens),
+        alignment=_line_alignment(parts, translations),
+        n_parts=len(translations),
+        warnings=tuple(sorted({warning for translation in translations for warning in translation.warnings})),
+    )
 
 
 def _batches(lines: Iterable[str], max_lines: int, max_characters: int) -> Iterator[list[str]]:
@@ -262,17 +297,12 @@ def _batches(lines: Iterable[str], max_lines: int, max_characters: int) -> Itera
         yield batch
 
 
-def _gap(part: Part, translation: str) -> str:
-    """The text between two translated parts: a space, except in scripts that put none after a sentence."""
-    return "" if not part.gap and translation[-1:] in "。！？，；：、" else " "
-
-
-def _line_alignment(pairs: Sequence[tuple[Part, Translation]]) -> tuple[tuple[int, int], ...]:
+def _line_alignment(parts: Sequence[Part], translations: Sequence[Translation]) -> tuple[tuple[int, int], ...]:
     """The alignments of all parts, with word indices counted from the start of the line."""
     alignment: list[tuple[int, int]] = []
     n_source = n_target = 0
-    for part, translation in pairs:
+    for part, translation in zip(parts, translations, strict=True):
         alignment += [(n_source + source, n_target + target) for source, target in translation.alignment]
-        n_source += len(part.text.split())
-        n_target += len(translation.text.split())
+        n_source += len(part.text.split()) - (not part.gap)  # without a gap, the next part continues the last word
+        n_target += len(translation.text.split()) - (not join_gap(part, translation.text))
     return tuple(alignment)

@@ -35,12 +35,15 @@ def translate(
     engine: Engine = "auto",
     precision: Annotated[Literal["int8", "float32"], typer.Option(help="Precision of ctranslate2.")] = "int8",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads (default: one per core).")] = None,
+    no_split: Annotated[
+        bool, typer.Option("--no-split", help="Translate a line as a whole, not sentence by sentence.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted command; needs --out.")] = False,
     warnings: Annotated[
         bool, typer.Option("--warnings", help="List translations that repeat, copy, or have an unlikely length.")
     ] = False,
 ) -> None:
-    """Translate text line by line. Blank lines stay blank; long lines are split into sentences and joined again."""
+    """Translate text line by line. Blank lines stay blank; the sentences of a line are translated one by one."""
     if nbest > 1 and form == "text":
         raise UserError("--nbest needs --format tsv or jsonl", hint="text has one translation per line")
     if nbest > beam and sample is None:
@@ -65,7 +68,7 @@ def translate(
             n_best=nbest,
             sampling=sampling,
         )
-        output = OutputFormat(form, options, prefix, target)
+        output = OutputFormat(form, options, prefix, target, not no_split)
         limit = DETAILED_BATCH_CHARACTERS if output.needs_details else BATCH_CHARACTERS
         identity, several = output.identity(translator), len(pairs) > 1
         streams = [

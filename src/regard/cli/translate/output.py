@@ -65,6 +65,7 @@ class OutputFormat:
     options: DecodingOptions
     prefix: str | None
     target: str | None
+    split: bool = True
 
     @property
     def needs_details(self) -> bool:
@@ -73,7 +74,7 @@ class OutputFormat:
     def identity(self, translator: Translator) -> str:
         """A string that changes whenever the output would."""
         model = (translator.described.digest, translator.engine.name, translator.precision)
-        return json.dumps([self.name, repr(self.options), self.prefix, self.target, *model])
+        return json.dumps([self.name, repr(self.options), self.prefix, self.target, self.split, *model])
 
     def format(self, source: str, translation: Translation) -> str:
         """The output for one line, ending with LF."""
@@ -91,6 +92,7 @@ def translate_stream(translator: Translator, stream: LineStream, output: OutputF
         prefix=output.prefix,
         target=output.target,
         details=output.needs_details,
+        split=output.split,
     )
     with stream.writer() as write:
         for lines, translations in results:
@@ -103,7 +105,8 @@ def translate_stream(translator: Translator, stream: LineStream, output: OutputF
 def _tsv(translation: Translation) -> str:
     """Score, tab, text; the alternatives follow in the same row."""
     ranked = (translation, *translation.alternatives)
-    return "\t".join(f"{candidate.score:.4f}\t{candidate.text}" for candidate in ranked)
+    cells = (cell for candidate in ranked for cell in (f"{candidate.score:.4f}", candidate.text.replace("\t", " ")))
+    return "\t".join(cells)
 
 
 def _jsonl(source: str, translation: Translation) -> str:

@@ -58,7 +58,12 @@ def translate_router(service: Service) -> tuple[APIRouter, ASGIApp]:
         model = service.pick(body.source, body.target, body.model)
         texts = [body.text] if isinstance(body.text, str) else body.text
         job = service.translate_job(
-            model, body.target, beam=body.beam, alternatives=body.alternatives, details=body.details
+            model,
+            body.target,
+            beam=body.beam,
+            alternatives=body.alternatives,
+            details=body.details,
+            split=body.split,
         )
         if _wants_stream(request):
             return StreamingResponse(stream_sentences(service, model, job, texts), media_type="text/event-stream")

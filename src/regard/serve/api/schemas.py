@@ -28,6 +28,10 @@ class TranslateRequest(_Request):
     model: str | None = Field(default=None, description="Model name from /v1/models; the default is the first model.")
     beam: int = Field(default=4, ge=1, le=100, description="Beam size; 1 is greedy.")
     alternatives: Count = Field(default=0, description="Number of alternative translations to return.")
+    split: bool = Field(
+        default=True,
+        description="Sentence by sentence, if the model was trained on single sentences; false: line by line.",
+    )
     details: bool = Field(default=False, description="Also return words, tokens, their probabilities, and alignment.")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from itertools import chain, islice
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from itertools import accumulate, chain, count, islice
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -15,14 +17,17 @@ from regard.serve.http.problem import Problem
 from regard.serve.http.responses import to_json
 from regard.serve.models import ServedModel
 from regard.serve.service import Service
-from regard.text.sentences import Part, sentences
+from regard.text.sentences import LOOK_AHEAD, Part, join_gap
 from regard.translator import Translation
+
+_WORD = re.compile(r"\S")
 
 
 class _Sentence(NamedTuple):
     text_index: int
     number: int  # within its text
     part: Part
+    is_last: bool  # of its text
 
 
 def stream_sentences(service: Service, model: ServedModel, job: TranslateJob, texts: list[str]) -> AsyncIterator[bytes]:
@@ -31,7 +36,8 @@ def stream_sentences(service: Service, model: ServedModel, job: TranslateJob, te
     A bounded number of sentences is queued or translated at a time. Raises a Problem if the first ones are refused.
     """
     service.check_count(texts)
-    remaining = _split(texts, service.settings.max_text)
+    split = partial(model.splitter.split, by_sentence=job.split)
+    remaining = _split(texts, service.settings.max_text, split)
     first = list(islice(remaining, service.settings.max_streamed))
     service.admit([sentence.part.text for sentence in first], model, job)
     return _events(service, model, job, chain(first, remaining))
@@ -44,8 +50,8 @@ async def _events(
     n_sentences = 0
     pending: deque[tuple[_Sentence, asyncio.Task[list[Translation]]]] = deque()
 
-    def start_next(count: int) -> None:
-        for sentence in islice(remaining, count):
+    def start_next(n: int) -> None:
+        for sentence in islice(remaining, n):
             translation = service.translate([sentence.part.text], model, job, admitted=True)
             pending.append((sentence, asyncio.create_task(translation)))
 
@@ -59,6 +65,7 @@ async def _events(
             n_sentences += 1
             source, gap = sentence.part
             position = {"index": sentence.text_index, "sentence": sentence.number, "source": source, "gap": gap}
+            position["separator"] = "" if sentence.is_last else join_gap(sentence.part, translation.text)
             yield _event("sentence", position | translation_record(source, translation, job.details))
         milliseconds = (perf_counter() - started_at) * 1000
         yield _event("done", {"model": model.name, "milliseconds": milliseconds, "n_sentences": n_sentences})
@@ -70,28 +77,38 @@ async def _events(
         await asyncio.gather(*(task for _, task in pending), return_exceptions=True)
 
 
-def iter_sentences(text: str, max_length: int) -> Iterator[Part]:
-    """As `sentences`, but lazily. Raises a Problem at the first sentence of more than `max_length` characters.
+def iter_parts(text: str, max_length: int, split: Callable[[str], list[Part]]) -> Iterator[Part]:
+    """As `split`, but lazily. Raises a Problem at the first part of more than `max_length` characters.
 
-    Works on one window of the text at a time. Sentence boundaries depend only on the characters around them, so a
-    window is split like the whole text; only its last sentence may continue, and is left to the next window.
+    Works on one window of the text at a time. Whether a sentence ends depends only on its own text and a few characters
+    that follow, so a window is split like the whole text; its end is left to the next window.
     """
-    start, size = 0, 2 * max_length + 2
+    word = _WORD.search(text)
+    start, size = word.start() if word else len(text), 2 * max_length + 2 + LOOK_AHEAD
     while True:
         is_last = start + size >= len(text)
-        parts = sentences(text[start : start + size])
-        if not is_last and len(parts) == 1:
-            raise Problem(413, "too_long", f"a sentence has more than {max_length:,} characters")
-        yield from parts if is_last else parts[:-1]
+        parts = split(text[start : start + size])
+        if not is_last:
+            ends = accumulate(len(part.text) + len(part.gap) for part in parts[:-1])
+            parts = [part for part, end in zip(parts, ends, strict=False) if end <= size - LOOK_AHEAD]
+            if not parts:
+                raise Problem(413, "too_long", f"a sentence has more than {max_length:,} characters")
+        yield from parts
         if is_last:
             return
-        start += sum(len(part.text) + len(part.gap) for part in parts[:-1])
+        start += sum(len(part.text) + len(part.gap) for part in parts)
 
 
-def _split(texts: list[str], max_length: int) -> Iterator[_Sentence]:
+def _split(texts: list[str], max_length: int, split: Callable[[str], list[Part]]) -> Iterator[_Sentence]:
     for text_index, text in enumerate(texts):
-        for number, part in enumerate(iter_sentences(text, max_length)):
-            yield _Sentence(text_index, number, part)
+        parts = iter_parts(text, max_length, split)
+        part = next(parts)
+        for number in count():
+            following = next(parts, None)
+            yield _Sentence(text_index, number, part, is_last=following is None)
+            if following is None:
+                break
+            part = following
 
 
 def _event(name: str, value: dict[str, Any]) -> bytes:

@@ -20,6 +20,7 @@ class TranslateJob:
     options: DecodingOptions = field(default_factory=DecodingOptions)
     target: str | None = None
     details: bool = False
+    split: bool = True
     refusal_code: ClassVar = "can_not_translate"
 
     @property
@@ -27,7 +28,9 @@ class TranslateJob:
         return self.options.beam
 
     def run(self, translator: Translator, texts: Sequence[str]) -> Sequence[Translation]:
-        return translator.translate(texts, options=self.options, target=self.target, details=self.details)
+        return translator.translate(
+            texts, options=self.options, target=self.target, details=self.details, split=self.split
+        )
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class TranslateFields:
     target: str
     html: bool
     alternatives: int
+    split: bool  # an extension: false translates line by line
 
     @classmethod
     def parse(cls, fields: dict[str, Any], settings: Settings) -> TranslateFields:
@@ -44,6 +45,7 @@ class TranslateFields:
             target,
             text_format == "html",
             _alternatives(fields, settings),
+            str(fields.get("split", True)).lower() not in ("false", "0"),
         )
 
 

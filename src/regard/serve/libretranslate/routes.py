@@ -153,7 +153,7 @@ class LibreTranslate:
         documents = await asyncio.to_thread(lambda: [kind(text) for text in request.texts])
         self._check_line_count(sum(len(document.texts) for document in documents))
         sources = [detection.language for detection in detected]
-        translations = await self._translate_documents(documents, sources, target, request.alternatives)
+        translations = await self._translate_documents(documents, sources, target, request)
         response = await asyncio.to_thread(_response, documents, translations, request.alternatives > 0)
         if request.source is None:
             response["detectedLanguage"] = [detection._asdict() for detection in detected]
@@ -192,7 +192,7 @@ class LibreTranslate:
         return similar[0] if similar else code
 
     async def _translate_documents(
-        self, documents: Sequence[Document], sources: Sequence[str], target: str, alternatives: int
+        self, documents: Sequence[Document], sources: Sequence[str], target: str, request: TranslateFields
     ) -> list[list[Translation]]:
         """The translations of each document's texts; documents for the same model are translated together."""
         translations: list[list[Translation]] = [[] for _ in documents]
@@ -210,7 +210,9 @@ class LibreTranslate:
         }
         details = any(isinstance(document, HtmlDocument) for document in documents)
         jobs = {
-            model: self._service.translate_job(model, target, alternatives=alternatives, details=details)
+            model: self._service.translate_job(
+                model, target, alternatives=request.alternatives, details=details, split=request.split
+            )
             for model in texts
         }
         await self._admit(texts, jobs)

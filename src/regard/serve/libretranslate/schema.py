@@ -16,6 +16,7 @@ class TranslateBody(BaseModel):
     target: str = Field(examples=["de"])
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(default=0, ge=0)
+    split: bool = Field(default=True, description="false: line by line instead of sentence by sentence")
     api_key: _Key = ""
 
 

@@ -35,7 +35,9 @@ from regard.text import Tokenizer, TokenizerPair
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode, score_terms
 from regard.translator import Translator
+from regard.translator.splitting import sentence_facts
 
+SAMPLED_LINES = 2_000  # of the training text, to see whether it has one sentence per line
 ALIGNED_PAIRS = 2_000  # alignment scores are stable from about a thousand pairs
 ALIGNED_CELLS = 2_000_000  # (source token, target token) pairs, which are all in memory at once
 ALIGNED_TOKENS_PER_BATCH = 2_048  # all attention weights of a batch are in memory at once
@@ -100,6 +102,7 @@ class Translation(Task[TranslationData]):
         else:
             tokenizers = make_tokenizers(cache / "tokenizer", corpora, recipe.text, on_progress)
         train, validation = make_stores(cache, corpora, tokenizers, recipe.text.max_length, on_progress)
+        languages = language_facts(corpora, recipe.text, parent)
         weights = np.array([corpus.weight for corpus in recipe.data.train], dtype=np.float32)[train.corpora]
         return TranslationData(
             train=train,
@@ -110,7 +113,11 @@ class Translation(Task[TranslationData]):
             n_targets=train.meta.n_target_tokens,
             sizes=tokenizers.sizes,
             assets=tokenizers.files(),
-            facts={"max_length": recipe.text.max_length, **language_facts(corpora, recipe.text, parent)},
+            facts={
+                "max_length": recipe.text.max_length,
+                **languages,
+                **sentence_facts(_sampled_sources(train, tokenizers.source), languages),
+            },
             weights=weights,
             counts={
                 "n_blank": train.meta.n_blank,
@@ -181,6 +188,12 @@ def _collator(store: TokenStore, tokenizers: TokenizerPair, sampling: float) -> 
         resample_source=resampler(tokenizers.source),
         resample_target=resampler(target),
     )
+
+
+def _sampled_sources(store: TokenStore, tokenizer: Tokenizer) -> Iterator[str]:
+    """Source lines from everywhere in the store."""
+    for number in range(0, len(store), ceil(len(store) / SAMPLED_LINES)):
+        yield tokenizer.decode(store.pair(number)[0].tolist())
 
 
 def alignment_batches(data: TranslationData, max_tokens: int) -> Iterator[Batch]:

@@ -53,7 +53,7 @@ export const PAGE_EN = {
   "warning.copies": "The model copied the sentence instead of translating it.",
   "warning.short": "The translation is much shorter than the sentence: something is missing.",
   "warning.long": "The translation is much longer than the sentence: something was made up.",
-  parts: (n) => `The text is too long for one pass: it was translated in ${n} parts.`,
+  parts: (n) => `Translated sentence by sentence, in ${n} parts.`,
   refused: (code, message) => (code in ERRORS_EN ? `${ERRORS_EN[code]} (${message})` : message),
   "legend.sure": "confident",
   "legend.unsure": "unsure",

@@ -52,7 +52,7 @@ export const PAGE_KO = {
   "warning.copies": "모델이 문장을 번역하지 않고 그대로 베꼈습니다.",
   "warning.short": "번역이 원문보다 훨씬 짧습니다. 빠진 내용이 있습니다.",
   "warning.long": "번역이 원문보다 훨씬 깁니다. 원문에 없는 내용이 들어갔습니다.",
-  parts: (n) => `한 번에 번역하기에는 길어서 ${n}개 부분으로 나누어 번역했습니다.`,
+  parts: (n) => `문장 단위로 나누어 ${n}개 부분을 따로 번역했습니다.`,
   refused: (code, message) => (code in ERRORS_KO ? `${ERRORS_KO[code]} (${message})` : `서버 응답: ${message}`),
   "legend.sure": "확신함",
   "legend.unsure": "확신 없음",
