@@ -8,12 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
-import torch.nn.functional as F
 from pydantic import BaseModel, Field
 from torch import Tensor, nn
 
 from regard.data import Batch, Place
-from regard.nn import Trace
+from regard.nn import Trace, linear
 
 
 class ModelConfig(BaseModel, ABC, frozen=True, extra="forbid"):
@@ -122,7 +121,7 @@ class TranslationModel(Model):
 
     def logits(self, features: Tensor) -> Tensor:
         """(…, D) → (…, V)."""
-        return F.linear(features, self.output_weight, self.output_bias)
+        return linear(features, self.output_weight, self.output_bias)
 
     def terms(self, batch: Batch, trace: Trace | None = None) -> tuple[Term, ...]:
         """One term: the next token at every target position."""

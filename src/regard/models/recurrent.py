@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
@@ -30,6 +29,7 @@ from regard.nn import (
     Dropout,
     Embedding,
     KeyValues,
+    Linear,
     Recurrence,
     States,
     Trace,
@@ -37,6 +37,7 @@ from regard.nn import (
     at,
     attention_weights,
     dot_product_scores,
+    linear,
     padding_visible,
     select_shared,
     select_states,
@@ -123,9 +124,9 @@ class RecurrentAttention(nn.Module):
     def __init__(self, kind: str, d_model: int) -> None:
         super().__init__()
         if kind != "dot":
-            self.key = nn.Linear(d_model, d_model, bias=False)  # U
+            self.key = Linear(d_model, d_model, bias=False)  # U
         if kind == "additive":
-            self.query = nn.Linear(d_model, d_model, bias=False)  # W
+            self.query = Linear(d_model, d_model, bias=False)  # W
             self.energy = nn.Parameter(torch.empty(1, d_model))  # v; Bahdanau's v = 0 would keep W and U from learning
             nn.init.normal_(self.energy, std=d_model**-0.5)
         self.kind = kind
@@ -175,10 +176,10 @@ class Recurrent(TranslationModel):
         self.encoder = Recurrence(self.cell, d, d, *layers, config.bidirectional, config.reverse and not attends)
         d_last = d // 2 if config.attention == "additive" else d
         n_bridges = (2 if self.cell == "lstm" else 1) if config.bidirectional else 0
-        self.bridge = nn.ModuleList(nn.Linear(d_last, d) for _ in range(n_bridges))
+        self.bridge = nn.ModuleList(Linear(d_last, d) for _ in range(n_bridges))
         self.attention = RecurrentAttention(config.attention, d) if attends else None
         self.decoder = Recurrence(self.cell, d if self.is_luong and not config.input_feeding else 2 * d, d, *layers)
-        self.readout = nn.Linear(2 * d if self.is_luong else 3 * d, d)
+        self.readout = Linear(2 * d if self.is_luong else 3 * d, d)
         self.matrices = {"readout.weight": 1} | {f"bridge.{i}.weight": 1 for i in range(n_bridges)}  # for Muon
 
     @property
@@ -251,12 +252,12 @@ class Recurrent(TranslationModel):
         """
         w_ih, _, b_ih, _ = self.decoder.rnns[0].all_weights[0]
         w_words, w_fed = w_ih.chunk(2, 1)  # (G·D, D) each
-        from_words = F.linear(y, w_words, b_ih)  # (R, T, G·D): does not depend on the loop
+        from_words = linear(y, w_words, b_ih)  # (R, T, G·D): does not depend on the loop
         hidden, fed, all_states, all_fed = state.hidden, state.fed, [], []
         for t, x in enumerate(from_words.unbind(1)):
             if not self.is_luong:
                 fed = self._context(hidden[-1][0][:, None], state.memory)[:, 0]  # from the state before
-            s, hidden = self.decoder.step(x + F.linear(fed, w_fed), hidden)
+            s, hidden = self.decoder.step(x + linear(fed, w_fed), hidden)
             all_states.append(s)
             all_fed.append(fed)
             if self.is_luong:

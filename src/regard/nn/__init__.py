@@ -15,6 +15,8 @@ from regard.nn.embedding import LearnedPositions as LearnedPositions
 from regard.nn.embedding import Positions as Positions
 from regard.nn.embedding import SinusoidalPositions as SinusoidalPositions
 from regard.nn.embedding import sinusoid as sinusoid
+from regard.nn.linear import Linear as Linear
+from regard.nn.linear import linear as linear
 from regard.nn.recurrence import CellName as CellName
 from regard.nn.recurrence import Recurrence as Recurrence
 from regard.nn.recurrence import States as States

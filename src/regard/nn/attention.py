@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from regard.nn.linear import Linear, linear
 from regard.nn.state import KeyValues
 from regard.nn.trace import Trace
 
@@ -106,8 +107,8 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"attention {kind!r} is not one of {', '.join(get_args(AttentionKind))}")
         self.d_model, self.n_heads, self.d_k = d_model, n_heads, d_model // n_heads
         self.kind = kind
-        self.qkv = nn.Linear(d_model, 3 * d_model)  # W_Q, W_K, W_V of all heads in one matrix
-        self.out = nn.Linear(d_model, d_model)  # W_O
+        self.qkv = Linear(d_model, 3 * d_model)  # W_Q, W_K, W_V of all heads in one matrix
+        self.out = Linear(d_model, d_model)  # W_O
         for weight in (*self.qkv.weight.split(d_model), self.out.weight):
             nn.init.xavier_uniform_(weight)
         nn.init.zeros_(self.qkv.bias)
@@ -135,11 +136,11 @@ class MultiHeadAttention(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """(B, T, D) → (B, H, T, K)."""
-        return self._split_heads(F.linear(x, self.qkv.weight[: self.d_model], self.qkv.bias[: self.d_model]), 1)[0]
+        return self._split_heads(linear(x, self.qkv.weight[: self.d_model], self.qkv.bias[: self.d_model]), 1)[0]
 
     def keys_values(self, memory: Tensor) -> KeyValues:
         """(B, S, D) → k, v, each (B, H, S, K)."""
-        k, v = self._split_heads(F.linear(memory, self.qkv.weight[self.d_model :], self.qkv.bias[self.d_model :]), 2)
+        k, v = self._split_heads(linear(memory, self.qkv.weight[self.d_model :], self.qkv.bias[self.d_model :]), 2)
         return KeyValues(k, v)
 
     def attend(

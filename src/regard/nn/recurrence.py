@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.nn.dropout import Dropout
+from regard.nn.linear import linear
 from regard.nn.trace import Trace
 
 CellName = Literal["rnn", "lstm", "gru"]
@@ -138,8 +139,8 @@ class Recurrence(nn.Module):
         for i, (layer, state) in enumerate(zip(self.rnns, states, strict=True)):
             w_ih, w_hh, b_ih, b_hh = layer.all_weights[0]
             if i:
-                x = F.linear(self.dropout(new[-1][0]), w_ih, b_ih)
-            u = F.linear(state[0], w_hh, b_hh)  # (B, G·D)
+                x = linear(self.dropout(new[-1][0]), w_ih, b_ih)
+            u = linear(state[0], w_hh, b_hh)  # (B, G·D)
             new.append(self.cell.step(x, u, state))
         return new[-1][0], tuple(new)
 

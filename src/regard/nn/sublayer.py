@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn.dropout import Dropout
+from regard.nn.linear import Linear
 from regard.nn.trace import Trace
 
 Norm = Literal["post", "pre"]
@@ -53,8 +54,8 @@ class FeedForward(nn.Module):
         if activation not in get_args(Activation):
             raise ValueError(f"activation {activation!r} is not one of {', '.join(get_args(Activation))}")
         self.activation = activation
-        self.inner = nn.Linear(d_model, 2 * d_ff if activation == "swiglu" else d_ff)  # W1; for SwiGLU, W1 and W3
-        self.outer = nn.Linear(d_ff, d_model)  # W2
+        self.inner = Linear(d_model, 2 * d_ff if activation == "swiglu" else d_ff)  # W1; for SwiGLU, W1 and W3
+        self.outer = Linear(d_ff, d_model)  # W2
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
