@@ -22,11 +22,12 @@ PAGE = f"""<!doctype html><html><head><meta charset="utf-8"><meta name="viewport
 <body><div id="panel"></div><div id="grid"></div><script type="module" src="/main.js"></script></body></html>"""
 MAIN = """import { HeadGrid } from "./look/head_grid.js";
 import { LookPanel } from "./look/look_panel.js";
+import { placeParameters, readPlace, resolvePlace } from "./look/place.js";
 import { setLanguage } from "./texts/texts.js";
 const look = await (await fetch("/look.json")).json();
 const places = [];
 const panel = new LookPanel(document.getElementById("panel"), { look, onPlace: (place) => places.push(place) });
-Object.assign(window, { HeadGrid, look, panel, places, setLanguage });
+Object.assign(window, { HeadGrid, look, panel, placeParameters, places, readPlace, resolvePlace, setLanguage });
 document.body.dataset.ready = "yes";
 """
 

@@ -216,6 +216,17 @@ def test_change_has_both_translations(brief: Lens, interventions: Interventions)
     assert change.of_before.log_probability != pytest.approx(change.before.log_probability, abs=1e-4)
     if interventions.mask:
         assert look.log_probability == pytest.approx(change.after.log_probability, abs=1e-3)
+        assert change.of_before_in_use == change.of_before
+    else:
+        assert change.of_before_in_use.log_probability != pytest.approx(change.of_before.log_probability, abs=1e-4)
+
+
+def test_score_in_use_without_the_mask_is_that_of_the_search(brief: Lens) -> None:
+    same = [brief.change(text, Interventions(mask=False), beam=1) for text in ("one two", "two", "one", "two two")]
+    same = [change for change in same if change.after.text == change.before.text]
+    assert same
+    for change in same:
+        assert change.of_before_in_use.log_probability == pytest.approx(change.after.log_probability, abs=1e-4)
 
 
 def test_given_translation_is_kept_and_only_its_probabilities_change(brief: Lens) -> None:

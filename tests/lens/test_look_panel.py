@@ -72,8 +72,12 @@ def go(page: Page, **place: Any) -> None:
 
 
 def number(page: Page, name: str) -> float:
-    text = page.locator(f'[data-number="{name}"]').inner_text()
-    return float(text.replace("−", "-").replace(",", "").replace("<", ""))
+    return value_in(page, f'[data-number="{name}"]')
+
+
+def value_in(page: Page, selector: str) -> float:
+    """The exact value behind the last number in an element."""
+    return float(page.locator(f"{selector} data, data{selector}").last.get_attribute("value") or "")
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -100,11 +104,11 @@ def test_cell_calculation_shows_the_numbers_of_the_look(
     for row, column in ((0, 0), (3, 5), (8, 2)):
         go(page, step="softmax", attention=kind, layer=layer, head=head, level="pieces", row=row, column=column)
         for name, shown in (("scores", "score"), ("scaled", "scaled"), ("weights", "weight")):
-            assert number(page, shown) == pytest.approx(numbers(record[name])[head, row, column], abs=0.006)
+            assert number(page, shown) == pytest.approx(numbers(record[name])[head, row, column], rel=1e-6)
         assert number(page, "score") == pytest.approx(
-            numbers(record["q"])[head, row] @ numbers(record["k"])[head, column], abs=0.01
+            numbers(record["q"])[head, row] @ numbers(record["k"])[head, column], rel=1e-4
         )
-        assert number(page, "row-sum") == 1
+        assert number(page, "row-sum") == pytest.approx(1, rel=1e-6)
 
 
 def test_word_weights_are_summed_over_keys_and_averaged_over_queries(open_panel: Opener) -> None:
@@ -117,8 +121,7 @@ def test_word_weights_are_summed_over_keys_and_averaged_over_queries(open_panel:
     go(page, step="softmax", attention="encoder", layer=0, head=1, level="words", row=row, column=column)
     weights = numbers(attention_of(look, "encoder", 0)["weights"])[1]
     expected = weights[np.ix_(words[row]["pieces"], words[column]["pieces"])].sum(1).mean()
-    shown = page.locator(".panel-map .readout").inner_text().split()[-1]
-    assert float(shown.replace("<", "")) == pytest.approx(expected, abs=0.006)
+    assert value_in(page, ".panel-map .readout") == pytest.approx(expected, rel=1e-6)
 
 
 def test_switch_shows_the_softmax_without_scaling(open_panel: Opener, look: dict[str, Any]) -> None:
@@ -126,10 +129,83 @@ def test_switch_shows_the_softmax_without_scaling(open_panel: Opener, look: dict
     go(page, step="softmax", attention="encoder", layer=1, head=0, level="pieces", row=4, column=7)
     page.get_by_role("switch").check()
     expected = softmax(numbers(attention_of(look, "encoder", 1)["scores"])[0, 4])[7]
-    shown = page.locator(".panel-map .readout").inner_text().split()[-1]
-    assert float(shown.replace("<", "")) == pytest.approx(expected, abs=0.006)
+    assert value_in(page, ".panel-map .readout") == pytest.approx(expected, rel=1e-6)
     go(page, step="scores")  # the switch keeps its state across steps
     expect(page.get_by_role("switch")).to_be_checked()
+
+
+@pytest.mark.parametrize("name", ["street", "one word"])  # with and without the division
+def test_every_number_follows_every_switch(open_panel: Opener, name: str) -> None:
+    look = make_look(SHAPES[name])
+    page, root = open_panel(look), look["model"]["d_k"] ** 0.5
+    divides = look["model"]["attention"] == "scaled_dot_product"
+    for step, kind in (("scores", "encoder"), ("softmax", "cross"), ("masked", "decoder")):
+        record = attention_of(look, kind, 0)
+        go(page, step=step, attention=kind, layer=0, head=0, level="pieces", row=1, column=1)
+        legend = page.locator(".scale-legend").text_content()
+        drawn = set()
+        for is_on in (False, True):
+            page.get_by_role("switch").set_checked(is_on)
+            is_divided = divides != (is_on and step != "masked")
+            scores = numbers(record["scores"])[0, 1] / (root if is_divided else 1)
+            n_visible = len(scores) if is_on or step != "masked" else 2  # the mask hides what follows row 1
+            weights = softmax(scores[:n_visible])
+            assert number(page, "score") == pytest.approx(numbers(record["scores"])[0, 1, 1], rel=1e-6)
+            assert page.locator('[data-number="scaled"]').count() == is_divided
+            assert value_in(page, ".cell .formula") == pytest.approx(np.exp(scores[:n_visible]).sum(), rel=1e-6)
+            assert number(page, "weight") == pytest.approx(weights[1], rel=1e-6)
+            shown = scores[1] if step == "scores" else weights[1]
+            assert value_in(page, ".panel-map .readout") == pytest.approx(shown, rel=1e-6)
+            if step == "scores":  # the columns: with and without the division
+                expected = [
+                    part for j in range(len(scores)) for part in _both(numbers(record["scores"])[0, 1], root)[:, j]
+                ]
+                bars = page.locator(".two-bars .bar data").evaluate_all(
+                    "data => data.map(({ value }) => Number(value))"
+                )
+                assert bars == pytest.approx(expected, rel=1e-6)
+                used = page.locator(".two-bars .bar-head b").inner_text()
+                assert used == ("with ÷ √d_k" if is_divided else "without")
+            if step == "softmax":
+                assert value_in(page, ".softmax-table tr:nth-child(2) .bar") == pytest.approx(weights[1], rel=1e-6)
+            drawn.add(page.evaluate("document.querySelector('.heat-cells').toDataURL()"))
+        assert len(drawn) == 2
+        assert page.locator(".scale-legend").text_content() == legend  # the colours mean the same
+
+
+def _both(scores: Any, root: float) -> Any:
+    return np.array([softmax(scores / root), softmax(scores)])
+
+
+def test_gradient_of_the_softmax_is_the_trace_of_its_derivative(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="scores", attention="encoder", layer=1, head=2, level="pieces", row=3)
+    scores = numbers(attention_of(look, "encoder", 1)["scores"])[2, 3]
+    expected = [(p * (1 - p)).sum() for p in _both(scores, look["model"]["d_k"] ** 0.5)]
+    shown = (
+        page.locator(".bar-foot").last.locator("data").evaluate_all("data => data.map(({ value }) => Number(value))")
+    )
+    assert shown == pytest.approx(expected, rel=1e-5)
+    assert expected[1] < expected[0]
+
+
+def test_place_survives_a_round_trip_through_an_address(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    for place in (
+        {"step": "position", "row": 2, "position": 20},
+        {"step": "softmax", "layer": 1, "head": 3, "row": 2, "column": 4, "level": "pieces", "switched": "scale"},
+        {"step": "feed_forward", "attention": "decoder", "layer": 1, "row": 1, "unit": 5},
+        {"step": "vocabulary", "outputStep": 3},
+        {"step": "beam", "beamStep": 2},
+    ):
+        go(page, **place)
+        here, there = page.evaluate(
+            "[panel.place, resolvePlace(readPlace(new URLSearchParams(placeParameters(panel.place))), panel.data)]"
+        )
+        assert here == there
+        assert here.items() >= {name: value for name, value in place.items() if name != "step"}.items()
+    parameters = page.evaluate("Object.fromEntries(placeParameters({ step: 6, layer: 0, head: 0, row: 0 }))")
+    assert parameters == {"stop": "6", "layer": "1", "head": "1", "row": "1"}  # as people count
 
 
 def test_switch_adds_scaling_for_a_model_without_it(open_panel: Opener) -> None:
@@ -137,11 +213,10 @@ def test_switch_adds_scaling_for_a_model_without_it(open_panel: Opener) -> None:
     page = open_panel(plain)
     place = {"step": "scores", "attention": "encoder", "layer": 0, "head": 0, "level": "pieces", "row": 0, "column": 1}
     go(page, **place)
-    readout = page.locator(".panel-map .readout")
-    raw = float(readout.inner_text().split()[-1].replace("−", "-"))
+    raw = value_in(page, ".panel-map .readout")
     page.get_by_role("switch").check()
-    divided = float(readout.inner_text().split()[-1].replace("−", "-"))
-    assert divided == pytest.approx(raw / plain["model"]["d_k"] ** 0.5, abs=0.02) and abs(raw) > 0.1
+    divided = value_in(page, ".panel-map .readout")
+    assert divided == pytest.approx(raw / plain["model"]["d_k"] ** 0.5, rel=1e-6) and abs(raw) > 0.1
 
 
 def test_masked_scores_are_not_described_as_the_strongest(open_panel: Opener, look: dict[str, Any]) -> None:
@@ -160,7 +235,7 @@ def test_switch_without_the_mask_shows_later_positions(open_panel: Opener, look:
     assert page.locator('[data-number="mask"]').inner_text() == "−∞"
     page.get_by_role("switch").check()
     expected = softmax(numbers(attention_of(look, "decoder", 0)["scaled"])[2, 2])[9]
-    assert float(readout.inner_text().split()[-1].replace("<", "")) == pytest.approx(expected, abs=0.006)
+    assert value_in(page, ".panel-map .readout") == pytest.approx(expected, rel=1e-6)
 
 
 def test_word_can_be_moved_to_another_position(open_panel: Opener, look: dict[str, Any]) -> None:

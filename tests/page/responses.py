@@ -167,7 +167,8 @@ def _change(target: str, changes: Json) -> Json | None:
     return {
         "before": {"text": target, "log_probability": -1.5, "words": _words(words, 0.9)},
         "after": {"text": " ".join(after), "log_probability": -4.0, "words": _words(after, 0.5)},
-        "of_before": {"log_probability": -6.5, "words": _words(words, 0.2)},
+        "of_before": {"log_probability": -6.5 if changes["mask"] else -50.0, "words": _words(words, 0.2)},
+        "of_before_in_use": {"log_probability": -6.5, "words": _words(words, 0.2)},
     }
 
 
@@ -193,6 +194,7 @@ def training_response(step: int, state: str) -> Json:
         {
             "step": n,
             "loss": 8 / (1 + n / 20),
+            "nll": 7.5 / (1 + n / 20),
             "perplexity": 50 / (1 + n / 9),
             "rate": min(n / 50, (50 / n) ** 0.5) / 1e3,
         }

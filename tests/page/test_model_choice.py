@@ -26,19 +26,23 @@ def _heads_off(fake_server: FakeServer) -> list[list[tuple[str, int, int]]]:
 
 def test_heads_that_the_model_lacks_are_dropped_from_a_link(open_page: PageOpener, fake_server: FakeServer) -> None:
     page = open_page(
-        fake_server.url, "try", text="good day", model="fake", off="encoder.5.7,encoder.1.3,cross.2.0,decoder.0.4"
+        fake_server.url,
+        "try",
+        text="good day",
+        model="fake",
+        off="encoder.6.8,encoder.2.4,cross.3.1,decoder.1.5,cross.0.1",
     )
     expect(page.locator(".heads-off li")).to_have_text(["encoder, layer 2, head 4 ×"])
     expect(page.locator(".effect")).to_be_visible()
     assert _heads_off(fake_server) == [[("encoder", 1, 3)]]
     page.wait_for_timeout(300)
-    page.wait_for_url(lambda url: "encoder.5.7" not in url)
+    page.wait_for_url(lambda url: "encoder.6.8" not in url)
 
 
 @pytest.mark.usefixtures("large_and_small")
 def test_changing_the_model_keeps_only_the_heads_that_it_has(open_page: PageOpener, fake_server: FakeServer) -> None:
     page = open_page(
-        fake_server.url, "try", text="good day", model="large", off="encoder.0.1,encoder.1.1,cross.1.1,cross.1.2"
+        fake_server.url, "try", text="good day", model="large", off="encoder.1.2,encoder.2.2,cross.2.2,cross.2.3"
     )
     expect(page.locator(".heads-off li")).to_have_count(4)
     page.locator("#pair-model").select_option("small")
@@ -49,7 +53,7 @@ def test_changing_the_model_keeps_only_the_heads_that_it_has(open_page: PageOpen
 
 def test_reset_recovers_from_a_rejected_intervention(open_page: PageOpener, fake_server: FakeServer) -> None:
     fake_server.errors["/v1/look"] = (422, {"code": "invalid", "message": "no such thing"})
-    page = open_page(fake_server.url, "try", text="good day", off="encoder.0.1", mask="off", allow_error="422")
+    page = open_page(fake_server.url, "try", text="good day", off="encoder.1.2", mask="off", allow_error="422")
     expect(page.locator("#view-try")).to_contain_text("no such thing")
     fake_server.errors.clear()
     page.get_by_role("button", name="Reset everything").click()

@@ -157,6 +157,40 @@ def test_each_intervention_shows_before_and_after(
     expect(effect).to_have_count(0)
 
 
+def test_without_the_mask_use_and_training_are_scored_apart(
+    open_page: PageOpener, service_url: str, sentence: str
+) -> None:
+    page = open_page(service_url, "try", text=sentence)
+    page.get_by_role("switch", name="Mask the future").click()
+    effects = page.locator(".effect p")
+    expect(effects).to_have_count(2)
+    look = page.request.post(
+        f"{service_url}v1/look", data={"text": sentence, "interventions": {"mask": False}, "arrays": "base64"}
+    ).json()
+    before, use, training = (look["change"][name] for name in ("before", "of_before_in_use", "of_before"))
+    for effect, name, after in zip(effects.all(), ("In use", "In training"), (use, training), strict=True):
+        expect(effect).to_contain_text(name)
+        delta = float(effect.locator("data").get_attribute("value") or "")
+        assert delta == pytest.approx(after["log_probability"] - before["log_probability"], abs=1e-6)
+    assert "^" not in effects.last.inner_text()  # a power of ten is written as such
+    expect(page.locator(".word-probabilities .probability-bar.use")).to_have_count(len(before["words"]))
+    expect(page.locator(".word-probabilities .probability-bar.training")).to_have_count(len(before["words"]))
+    knob = page.get_by_role("switch").evaluate_all(KNOBS_OUTSIDE)
+    assert knob == []
+    page.locator("#tab-look").click()
+    page.locator(".walk-step").nth(11).click()
+    page.get_by_role("switch").check()
+    assert page.locator(".look input[role=switch]").evaluate_all(KNOBS_OUTSIDE) == []
+
+
+KNOBS_OUTSIDE = """switches => switches.map((element) => {
+    const [pill, knob] = [getComputedStyle(element), getComputedStyle(element, "::before")];
+    const moved = knob.transform === "none" ? 0 : new DOMMatrix(knob.transform).m41;
+    const left = parseFloat(knob.marginLeft) + (parseFloat(knob.insetInlineStart) || 0) + moved;
+    return left >= 0 && left + parseFloat(knob.width) <= parseFloat(pill.width) ? "" : element.outerHTML;
+}).filter(Boolean)"""
+
+
 def test_every_head_can_be_switched_off_and_on_again(open_page: PageOpener, service_url: str, sentence: str) -> None:
     page = open_page(service_url, "try", text=sentence)
     heads = page.locator(".head-cell")
@@ -185,8 +219,8 @@ def test_training_view_shows_curves_and_samples_of_a_run(open_page: PageOpener, 
     plot = curves.first.get_by_role("slider")
     plot.focus()
     page.keyboard.press("Home")
-    expect(curves.first.locator(".values")).to_contain_text("step 1training 4.900")
-    assert "step 1, training 4.900" in (plot.get_attribute("aria-valuetext") or "")
+    expect(curves.first.locator(".values")).to_contain_text("step 1training 3.900")
+    assert "step 1, training 3.900" in (plot.get_attribute("aria-valuetext") or "")
     expect(page.locator(".sample mark")).to_have_text(["four"])
 
 
@@ -226,7 +260,7 @@ def test_head_importance_is_shown_in_the_grid(open_page: PageOpener, fake_server
     page = open_page(fake_server.url, "try", text="good day")
     page.get_by_role("button", name="Which heads matter?").click()
     expect(page.locator(".head-importance")).to_contain_text("Measured on 100 sentences")
-    expect(page.locator(".head-importance")).to_contain_text("head 4, token accuracy changes by −3.0 percentage points")
+    expect(page.locator(".head-importance")).to_contain_text("head 4, it rises most: from 0.500 to 0.800")
     expect(page.locator(".head-bar:visible")).to_have_count(18)  # a head without effect has no bar
     page.get_by_role("button", name="Hide").click()
     expect(page.locator(".head-bar:visible")).to_have_count(0)

@@ -9,6 +9,7 @@ import {
   formatPrediction,
   formatWeight,
   percent,
+  powerOfTen,
 } from "../../src/regard/web/format.js";
 import { headKey, parseHeadKey } from "../../src/regard/web/look/head_key.js";
 import { decodeArray } from "../../src/regard/web/look/look_data.js";
@@ -62,7 +63,8 @@ Deno.test("numbers and durations as text", () => {
     "1,235",
     "−∞",
   ]);
-  deepEqual([0, 0.0001, 0.05, 0.5].map(formatWeight), ["0.00", "<0.001", "0.050", "0.50"]);
+  deepEqual([0, 0.00003, 0.0001, 0.05, 0.5].map(formatWeight), ["0.00", "3·10⁻⁵", "0.0001", "0.050", "0.50"]);
+  deepEqual([21, -5, 8.9, Math.log10(9.7e-7)].map(powerOfTen), ["10²¹", "10⁻⁵", "8·10⁸", "10⁻⁶"]);
   equal(decimal(-1234.5, 1), "−1,234.5");
   equal(decimal(null), "–");
   deepEqual([5, 95, 3725].map(duration), ["5 s", "1 min 35 s", "1 h 2 min"]);

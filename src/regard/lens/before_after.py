@@ -35,16 +35,17 @@ class ScoredTranslation:
 class Change:
     """The effect of an intervention on one sentence.
 
-    `before` and `after` have the probabilities from their own searches; `of_before` is the old translation scored by
-    the changed model in one pass, as in training. One pass gives the same probabilities as a search, except without
-    the mask: in one pass each token also sees later ones, which do not exist yet during a search.
+    `before` and `after` have the probabilities from their own searches. The changed model also scores the old
+    translation: `of_before` in one pass, as in training, and `of_before_in_use` token by token, as in a search. These
+    are the same, except without the mask: in one pass each token also sees later ones, which do not exist yet in use.
     """
 
     before: ScoredTranslation
     after: ScoredTranslation
     of_before: ScoredTranslation
+    of_before_in_use: ScoredTranslation
 
     def to_dict(self) -> dict[str, Any]:
-        of_before = self.of_before.to_dict()
-        del of_before["text"]  # the same as before's
-        return {"before": self.before.to_dict(), "after": self.after.to_dict(), "of_before": of_before}
+        record = {name: translation.to_dict() for name, translation in vars(self).items()}
+        del record["of_before"]["text"], record["of_before_in_use"]["text"]  # the same as before's
+        return record

@@ -27,7 +27,7 @@ from regard.lens.interventions import UNCHANGED, Head, Interventions
 from regard.lens.look import Look, Target, output_steps
 from regard.lens.look_json import count_numbers
 from regard.lens.pairs import EncodedPairs
-from regard.lens.search import search
+from regard.lens.search import search, start_search
 from regard.lens.words import TokenizedText
 from regard.models import TranslationModel, model_sites
 from regard.nn import Trace
@@ -86,7 +86,8 @@ class Lens:
         if interventions:
             log_probs = hypothesis.log_probs if hypothesis else _log_probs(logits, outputs)
             after = ScoredTranslation.of(translated, log_probs)
-            change = self._change(model, ids, after, outputs if hypothesis is None else None, beam)
+            given_outputs = outputs if hypothesis is None else None
+            change = self._change(model, ids, after, given_outputs, beam, masked=interventions.mask)
         return Look(
             model=self._description,
             source=source,
@@ -106,7 +107,7 @@ class Lens:
         check_interventions(interventions, self._model)
         model = ablate(self._model, interventions, len(ids) + 1)
         after = self._scored(self._search(model, ids, beam, interventions))
-        return self._change(model, ids, after, None, beam)
+        return self._change(model, ids, after, None, beam, masked=interventions.mask)
 
     def heads(
         self,
@@ -125,7 +126,14 @@ class Lens:
         return measure_heads(self.loaded, usable, without=without, bleu=bleu, progress=progress)
 
     def _change(
-        self, ablated: TranslationModel, ids: list[int], after: ScoredTranslation, given: list[int] | None, beam: int
+        self,
+        ablated: TranslationModel,
+        ids: list[int],
+        after: ScoredTranslation,
+        given: list[int] | None,
+        beam: int,
+        *,
+        masked: bool,
     ) -> Change:
         """`given` are the tokens of a translation that both models have to score."""
         if given is None:
@@ -133,7 +141,9 @@ class Lens:
             outputs, before = output_ids(hypothesis, self._end_id), self._scored(hypothesis)
         else:
             outputs, before = given, self._score(self._model, ids, given)
-        return Change(before, after, self._score(ablated, ids, outputs))
+        at_once = self._score(ablated, ids, outputs)
+        in_use = at_once if masked else self._score_unmasked(ablated, ids, outputs)
+        return Change(before, after, at_once, in_use)
 
     def _search(
         self,
@@ -161,6 +171,15 @@ class Lens:
         """Scores given tokens with all positions at once, as in training."""
         logits = model(torch.tensor([[*ids, self._end_id]]), torch.tensor([[self._begin_id, *outputs[:-1]]]))[0]
         return ScoredTranslation.of(TokenizedText.of(self._target, outputs), _log_probs(logits, outputs))
+
+    def _score_unmasked(self, model: TranslationModel, ids: list[int], outputs: list[int]) -> ScoredTranslation:
+        """Scores given tokens one after the other: each sees all earlier ones, which also see one another."""
+        step, state = start_search(model, torch.tensor([[*ids, self._end_id]]), masked=False)
+        log_probs = []
+        for last, token in zip([self._begin_id, *outputs[:-1]], outputs, strict=True):
+            predicted, state = step(torch.tensor([last]), state)
+            log_probs.append(float(predicted[0, token]))
+        return ScoredTranslation.of(TokenizedText.of(self._target, outputs), log_probs)
 
     def _source_ids(self, text: str, target: str | None) -> list[int]:
         normalised = normalise(text)

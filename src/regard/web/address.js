@@ -1,11 +1,12 @@
 // Keeps the state in the address, so that a link, the back button and a reload lead to the same view.
 // It is stored after the "#", which browsers never send: the text does not appear in anybody's log.
 
+import { headKey, parseHeadKey } from "./look/head_key.js";
+import { placeParameters, readPlace } from "./look/place.js";
 import { change, onChange, state, UNCHANGED, VIEWS } from "./state.js";
 
 const MAX_TEXT = 16_000; // encoded characters; longer addresses do not work everywhere
 const WRITE_DELAY = 250; // milliseconds; browsers limit how often an address may be rewritten
-const ATTENTIONS = ["encoder", "decoder", "cross"];
 /** @type {(keyof import("./state.js").State)[]} */
 const STORED = ["view", "text", "line", "model", "source", "target", "place", "changes"];
 
@@ -55,9 +56,8 @@ function hash() {
   set("model", state.models.length > 1 || !state.target ? state.model : null);
   if (textFits()) set("text", state.text);
   set("line", state.line ? state.line + 1 : null);
-  set("stop", state.place.step);
-  for (const name of ["attention", "layer", "head", "level"]) set(name, state.place[name]);
-  set("off", state.changes.off.join(","));
+  for (const [name, value] of placeParameters(state.place)) set(name, value);
+  set("off", state.changes.off.map((key) => movedKey(key, 1)).join(","));
   if (!state.changes.scale) set("scale", "off");
   if (!state.changes.mask) set("mask", "off");
   if (state.changes.positions !== "normal") set("positions", state.changes.positions);
@@ -90,28 +90,22 @@ function read() {
 }
 
 /** @param {URLSearchParams} params */
-function readPlace(params) {
-  /** @type {Record<string, any>} */
-  const place = {};
-  for (const [name, param] of [["step", "stop"], ["layer", "layer"], ["head", "head"]]) {
-    const value = parseIndex(params.get(param));
-    if (value !== null) place[name] = value;
-  }
-  if (ATTENTIONS.includes(params.get("attention"))) place.attention = params.get("attention");
-  if (["words", "pieces"].includes(params.get("level"))) place.level = params.get("level");
-  return place;
-}
-
-/** @param {URLSearchParams} params */
 function readChanges(params) {
-  const isHead = (key) => /^(encoder|decoder|cross)\.\d{1,3}\.\d{1,3}$/.test(key);
+  const isHead = (key) => /^(encoder|decoder|cross)\.[1-9]\d{0,2}\.[1-9]\d{0,2}$/.test(key);
   const positions = params.get("positions");
+  const off = (params.get("off") ?? "").split(",").filter(isHead);
   return {
-    off: [...new Set((params.get("off") ?? "").split(",").filter(isHead))],
+    off: [...new Set(off.map((key) => movedKey(key, -1)))],
     scale: params.get("scale") !== "off",
     mask: params.get("mask") !== "off",
     positions: ["shuffled", "none"].includes(positions) ? positions : UNCHANGED.positions,
   };
+}
+
+/** A head counted from 0 → the same counted from 1, as people count, or back. */
+function movedKey(/** @type {string} */ key, /** @type {number} */ by) {
+  const { attention, layer, head } = parseHeadKey(key);
+  return headKey({ attention, layer: layer + by, head: head + by });
 }
 
 const parseIndex = (value) => (value !== null && /^\d{1,6}$/.test(value) ? Number(value) : null);

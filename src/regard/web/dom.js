@@ -88,6 +88,14 @@ export function wordElement(text, side = null) {
  */
 export const isolated = (text) => `\u2068${text.replace(/[\u2066-\u2069]/g, "")}\u2069`;
 
+/**
+ * A number as it is shown, which also has its exact value.
+ * @param {number} value
+ * @param {string} text
+ * @param {Record<string, any>} [attributes]
+ */
+export const numberElement = (value, text, attributes = {}) => make("data", { ...attributes, value }, text);
+
 let nIds = 0;
 
 /**

@@ -54,30 +54,32 @@ export function languageName(code) {
 export function formatNumber(x, digits = 2) {
   if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
   const size = Math.abs(x);
-  let text;
-  if (size >= 1000) text = Math.round(size).toLocaleString("en");
-  else if (size !== 0 && size < 0.5 * 10 ** -digits) text = size < 1e-4 ? powerOfTen(size) : size.toPrecision(1);
-  else text = size.toFixed(size >= 100 ? 1 : digits);
+  let text = "";
+  if (size >= 1e7) text = powerOfTen(Math.log10(size));
+  else if (size >= 1000) text = Math.round(size).toLocaleString("en");
+  else if (size !== 0 && size < 0.5 * 10 ** -digits) {
+    text = size < 1e-4 ? powerOfTen(Math.log10(size)) : size.toPrecision(1);
+  } else text = size.toFixed(size >= 100 ? 1 : digits);
   return (x < 0 && size !== 0 ? "−" : "") + text;
 }
 
 /**
- * 0.00002 → "2·10⁻⁵"
- * @param {number} size
+ * A power of ten with one digit before it: the logarithm of 0.00002 → "2·10⁻⁵", 21 → "10²¹".
+ * @param {number} log10 as a logarithm, since the number itself may be too large
  */
-function powerOfTen(size) {
-  const [mantissa, exponent] = size.toExponential(0).split("e-");
-  return `${mantissa}·10⁻${[...exponent].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("")}`;
+export function powerOfTen(log10) {
+  const digit = Math.round(10 ** (log10 - Math.floor(log10)));
+  const exponent = Math.floor(log10) + (digit === 10 ? 1 : 0);
+  const sign = exponent < 0 ? "⁻" : "";
+  const power = `10${sign}${[...String(Math.abs(exponent))].map((n) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(n)]).join("")}`;
+  return digit % 10 === 0 || digit === 1 ? power : `${digit}·${power}`;
 }
 
 /**
  * A weight or a probability: two decimals, three if it is small.
  * @param {number} x
  */
-export function formatWeight(x) {
-  if (x > 0 && x < 0.0005) return "<0.001";
-  return x < 0.0995 && x > 0 ? x.toFixed(3) : x.toFixed(2);
-}
+export const formatWeight = (x) => (x > 0 && x < 0.0995 ? formatNumber(x, 3) : x.toFixed(2));
 
 /**
  * A whole number with thousands separators.

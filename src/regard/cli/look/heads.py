@@ -23,7 +23,7 @@ distance         mean distance of what it attends to, in words
 previous … next  share of the attention on the previous, the same and the next word
 end              share on </s>; for decoder heads, share on <s>
 Encoder–decoder  same is the source word at the same position, and distance is counted from there
-accuracy, loss   change for the next token when this head is ablated
+loss, accuracy   change for the next token when this head is ablated
 """
 
 
@@ -59,14 +59,16 @@ def _print_table(table: "HeadsTable") -> None:
     sys.stdout.write(f"{table.n_sentences:,} sentences{left_out}: {scores}\n\n")
     names = ("entropy", "distance", "previous", "same", "next", "end")
     rows: list[tuple[str, ...]] = []
-    rows.append(("attention", "layer", "head", *names, "accuracy", "loss", "BLEU" if table.bleu is not None else ""))
+    rows.append(("attention", "layer", "head", *names, "loss", "accuracy", "BLEU" if table.bleu is not None else ""))
     for row in table.heads:
         entropy, distance, *shares = map(float, row.statistics)
         head = (ATTENTION_NAMES[row.head.attention], str(row.head.layer + 1), str(row.head.head + 1))
         statistics = (f"{entropy:.2f}", f"{distance:.1f}", *(f"{share:.0%}" for share in shares))
-        changes = (f"{-(row.accuracy_drop or 0):+.2%}", f"{row.loss_rise or 0:+.3f}")
+        changes = (f"{row.loss_rise or 0:+.3f}", f"{-(row.accuracy_drop or 0):+.2%}")
         rows.append((*head, *statistics, *changes, "" if row.bleu_drop is None else f"{-row.bleu_drop:+.1f}"))
-    sys.stdout.write(aligned(rows) + _LEGEND)
+    worst = max(table.heads, key=lambda row: row.loss_rise or 0)
+    most = f"\nThe loss rises most without {worst.head.title}: by {worst.loss_rise or 0:.3f}.\n"
+    sys.stdout.write(aligned(rows) + _LEGEND + most)
 
 
 @contextmanager

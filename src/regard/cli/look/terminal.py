@@ -109,20 +109,22 @@ def _print_change(console: Console, change: "Change") -> None:
         number = _log_probability(translation.log_probability)
         console.print(Text(name), Text(escape_controls(translation.text), "bold"), number)
     is_changed = before.text != after.text
-    header: Row = ("before", "original model", "changed model")
+    in_training = ("as in training",) if change.of_before != change.of_before_in_use else ()
+    header: Row = ("before", "original model", "changed model", *in_training)
     rows: list[Row] = [(*header, "after", "changed model") if is_changed else header]
     for old, new in _align([text for text, _ in before.words], [text for text, _ in after.words]):
-        row: Row = ("", "", "")
+        row: Row = ("",) * len(header)
         if old is not None:
-            (text, original), (_, changed) = before.words[old], change.of_before.words[old]
-            row = (_highlight(text, new is None), f"{original:.1%}", f"{changed:.1%}")
+            scored = (before, change.of_before_in_use, *((change.of_before,) if in_training else ()))
+            probabilities = (f"{translation.words[old][1]:.1%}" for translation in scored)
+            row = (_highlight(before.words[old][0], new is None), *probabilities)
         if is_changed and new is not None:
             text, probability = after.words[new]
             row = (*row, _highlight(text, old is None), f"{probability:.1%}")
         elif is_changed:
             row = (*row, "", "")
         rows.append(row)
-    print_columns(console, rows, right_aligned={1, 2, 4})
+    print_columns(console, rows, right_aligned={*range(1, len(header)), len(header) + 1})
 
 
 def _align(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:

@@ -3,6 +3,7 @@
 import { make, setText } from "../dom.js";
 import { isTransformerLook } from "../look/look_data.js";
 import { LookPanel } from "../look/look_panel.js";
+import { placeParameters, readPlace } from "../look/place.js";
 import { RecordedPanel } from "../look/recorded_panel.js";
 import { language, languages, onLanguage, setLanguage, t } from "../texts/texts.js";
 
@@ -45,7 +46,7 @@ class LookFile {
     setLanguage((navigator.language ?? "en").toLowerCase().startsWith("ko") ? "ko" : "en");
     new (isTransformerLook(look) ? LookPanel : RecordedPanel)(panel, {
       look,
-      place: readPlace(element.dataset.place),
+      place: readPlace(new URLSearchParams(location.hash.slice(1) || element.dataset.place)),
       onPlace: writePlace,
     });
   }
@@ -77,25 +78,10 @@ function switchTheme() {
   root.dataset.theme = dark ? "light" : "dark";
 }
 
-/**
- * The place in the address, else the one that the file was made to open at.
- * @param {string} initial
- */
-function readPlace(initial) {
-  const { stop, step, ...place } = Object.fromEntries(new URLSearchParams(location.hash.slice(1) || initial));
-  return { ...place, step: stop, outputStep: step };
-}
-
-/**
- * Keeps the place in the address, so that a reload or a link returns to it.
- * @param {Place} place
- */
-function writePlace({ step, outputStep, ...place }) {
-  const params = Object.entries({ stop: step, ...place, step: outputStep }).map((
-    [name, value],
-  ) => [name, String(value)]);
+/** Keeps the place in the address, so that a reload or a link returns to it. */
+function writePlace(/** @type {Place} */ place) {
   try {
-    history.replaceState(null, "", `#${new URLSearchParams(params)}`);
+    history.replaceState(null, "", `#${new URLSearchParams(placeParameters(place))}`);
   } catch {
     // The preview of a mail program may forbid it; the page works without.
   }

@@ -1,6 +1,6 @@
 // The calculation of one attention weight: q · k, ÷ √d_k, the mask, the softmax, × v, with the model's own numbers.
 
-import { isolated, make, wordElement } from "../dom.js";
+import { isolated, make, numberElement, wordElement } from "../dom.js";
 import { formatNumber, formatWeight } from "../format.js";
 import { t } from "../texts/texts.js";
 import { maxAbs } from "./math.js";
@@ -15,7 +15,7 @@ function strongestPieces(/** @type {LookData} */ data, /** @type {Place} */ plac
   const { attention, layer, head } = place;
   const row = data.rows(attention, place.level)[place.row];
   const column = data.columns(attention, place.level)[place.column];
-  const weights = data.attention(attention, layer, "weights");
+  const weights = data.attention(attention, layer, "weights"); // as computed: a switch must not change the pair
   let best = { i: row.pieces[0], j: column.pieces[0] };
   for (const i of row.pieces) {
     for (const j of column.pieces) if (weights.at(head, i, j) > weights.at(head, best.i, best.j)) best = { i, j };
@@ -30,29 +30,22 @@ function strongestPieces(/** @type {LookData} */ data, /** @type {Place} */ plac
  */
 function cellNumbers(data, place) {
   const { attention, layer, head, level } = place;
-  const { i, j, row, column, joined } = strongestPieces(data, place);
-  const array = (name) => data.attention(attention, layer, name);
-  const visible = array("visible");
-  const scaled = array("scaled").at(head, i);
-  const hidden = visible !== null && !(visible.at(i, j) > 0);
-  let total = 0; // of the softmax
-  scaled.forEach((x, key) => {
-    if (visible === null || visible.at(i, key) > 0) total += Math.exp(x);
-  });
+  const pieces = strongestPieces(data, place);
+  const { i, j } = pieces;
+  const { scores, scaled, visible, weights } = data.row(place, i);
+  const isVisible = (key) => visible === null || visible[key] > 0;
+  const vector = (name, at) => data.attention(attention, layer, name).at(head, at);
   return {
-    i,
-    j,
-    row,
-    column,
-    joined,
-    hidden,
-    total,
-    q: array("q").at(head, i),
-    k: array("k").at(head, j),
-    v: array("v").at(head, j),
-    score: array("scores").at(head, i, j),
+    ...pieces,
+    hidden: !isVisible(j),
+    total: scaled.reduce((total, x, key) => (isVisible(key) ? total + Math.exp(x) : total), 0), // of the softmax
+    divides: data.dividesAt(place),
+    q: vector("q", i),
+    k: vector("k", j),
+    v: vector("v", j),
+    score: scores[j],
     scaled: scaled[j],
-    weight: array("weights").at(head, i, j),
+    weight: weights[j],
     entry: data.weights(place, level)[place.row * data.columns(attention, level).length + place.column],
   };
 }
@@ -63,7 +56,7 @@ function cellNumbers(data, place) {
  * One line of the calculation.
  * @param {string} name
  * @param {any} formula
- * @param {string} result
+ * @param {string | HTMLElement} result
  * @param {string} key for tests
  */
 function line(name, formula, result, key) {
@@ -99,18 +92,20 @@ export class Cell {
     this.#showVectors(data, numbers);
   }
 
-  #lines(/** @type {LookData} */ data, /** @type {CellNumbers} */ { q, k, score, scaled, hidden, total, weight }) {
+  #lines(/** @type {LookData} */ data, /** @type {CellNumbers} */ numbers) {
+    const { q, k, score, scaled, hidden, total, weight, divides } = numbers;
     const { d_k, attention } = data.model;
+    const exact = (/** @type {number} */ value, format = formatNumber) => numberElement(value, format(value));
     const firstTerms = Array.from(q.slice(0, 2), (x, i) => `${formatNumber(x)} × ${formatNumber(k[i])}`).join(" + ");
     const dots = `${firstTerms}${d_k > 2 ? t("look.moreTerms", d_k - 2) : ""} =`;
     const exponent = make("sup", {}, hidden ? "−∞" : formatNumber(scaled));
     return [
       attention === "additive"
-        ? line("vᵀ tanh(q + k)", t("look.additiveSum", d_k), formatNumber(score), "score")
-        : line("q · k", dots, formatNumber(score), "score"),
-      data.divides ? line("÷ √d_k", `${formatNumber(score)} ÷ √${d_k} =`, formatNumber(scaled), "scaled") : "",
+        ? line("vᵀ tanh(q + k)", t("look.additiveSum", d_k), exact(score), "score")
+        : line("q · k", dots, exact(score), "score"),
+      divides ? line("÷ √d_k", `${formatNumber(score)} ÷ √${d_k} =`, exact(scaled), "scaled") : "",
       hidden ? line(t("look.mask"), t("look.maskHides"), "−∞", "mask") : "",
-      line("softmax", ["e", exponent, ` ÷ ${formatNumber(total)} =`], formatWeight(weight), "weight"),
+      line("softmax", ["e", exponent, " ÷ ", exact(total), " ="], exact(weight, formatWeight), "weight"),
       line("× v", t("look.timesValue", formatWeight(weight), d_k), "", "times"),
     ].filter(Boolean);
   }

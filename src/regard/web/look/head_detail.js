@@ -1,16 +1,16 @@
 // One head in detail: its weights as a heat map and as lines, and the calculation of one cell.
 
-import { make, table, wordElement } from "../dom.js";
+import { make, numberElement, table, wordElement } from "../dom.js";
 import { formatNumber, formatWeight } from "../format.js";
 import { t } from "../texts/texts.js";
 import { AttentionLines } from "./attention_lines.js";
 import { Cell } from "./cell.js";
 import { HeatMap } from "./heat_map.js";
 import { sidesOf } from "./look_data.js";
+import { maxAbs } from "./math.js";
 import { Panel } from "./panel.js";
 
 /** @import { Unit } from "../words.js" */
-/** @import { SoftmaxChange } from "./look_data.js" */
 /** @import { StepContext } from "./look_panel.js" */
 
 /**
@@ -24,51 +24,38 @@ import { Panel } from "./panel.js";
  * @property {number} row the selected cell
  * @property {number} column
  * @property {string} label
- * @property {number} min the value without colour
- * @property {number} max the value in full colour
+ * @property {number} min 0 if no value is negative, else −max
+ * @property {number} max the value in full colour; 0 has none
  * @property {(value: number) => string} format
  */
 
 /**
  * The weights of a head, or its scores before the softmax.
- * @param {StepContext} context
- * @param {{ kind?: string, change?: SoftmaxChange }} [options]
+ * @param {Pick<StepContext, "data" | "place">} context
+ * @param {"weights" | "scores"} [kind]
  * @returns {HeadView}
  */
-export function headView({ data, place }, { kind = "weights", change = {} } = {}) {
+export function headView({ data, place }, kind = "weights") {
   const { attention, level } = place;
-  const values = kind === "weights" ? data.weights(place, level, change) : scoresOf(data, place, level, change.scale);
-  const visible = change.mask ? null : data.visible(place, level);
   return {
     rows: data.rows(attention, level),
     columns: data.columns(attention, level),
     sides: sidesOf(attention),
-    values,
-    visible,
+    visible: data.visible(place, level),
     row: place.row,
     column: place.column,
     label: t("look.headName", place),
     ...(kind === "weights"
-      ? { min: 0, max: 1, format: formatWeight }
-      : { ...range(values, visible), format: formatNumber }),
+      ? { values: data.weights(place, level), min: 0, max: 1, format: formatWeight }
+      : { values: data.scores(place, level), ...scoreRange(data, place), format: formatNumber }),
   };
 }
 
-/** The scores of the look, or with the other choice about the division by √d_k. */
-function scoresOf(data, place, level, switched) {
-  if (switched && data.divides) return data.scores(place, level, "scores");
-  const scores = data.scores(place, level, "scaled");
-  return switched ? scores.map((x) => x * data.model.d_k ** -0.5) : scores;
-}
-
-function range(values, visible) {
-  let [min, max] = [Infinity, -Infinity];
-  values.forEach((x, i) => {
-    if (visible && !visible[i]) return;
-    min = Math.min(min, x);
-    max = Math.max(max, x);
-  });
-  return { min, max };
+/** The largest score that the model computes; the same with the switch, so that its effect can be seen. */
+function scoreRange(data, { switched: _, ...head }) {
+  const visible = data.visible(head, "pieces");
+  const max = maxAbs(data.scores(head, "pieces").map((x, i) => (visible && !visible[i] ? 0 : x)));
+  return { min: -max, max };
 }
 
 /**
@@ -93,7 +80,8 @@ export class HeadDetail {
   constructor({ onPick, lines = true }) {
     this.map = new HeatMap({ onPick, onPoint: (at) => this.#showValue(at) });
     this.readout = make("p", { class: "readout number", "aria-live": "polite" });
-    this.mapPanel = new Panel("map", this.map.element, this.readout);
+    this.scale = make("p", { class: "scale-legend number" });
+    this.mapPanel = new Panel("map", this.map.element, this.scale, this.readout);
     this.lines = lines ? new AttentionLines({ onPick }) : null;
     this.linesPanel = lines ? new Panel("lines", this.lines.element) : null;
     this.cell = new Cell();
@@ -104,28 +92,37 @@ export class HeadDetail {
 
   /**
    * @param {StepContext} context
-   * @param {{ kind?: string, change?: SoftmaxChange, caption?: string }} [options]
+   * @param {{ kind?: "weights" | "scores", caption?: string }} [options]
    */
-  update(context, options = {}) {
-    this.view = headView(context, options);
+  update(context, { kind = "weights", caption = t("look.mapCaption") } = {}) {
+    this.view = headView(context, kind);
     this.map.update(this.view);
-    this.mapPanel.update(options.caption ?? t("look.mapCaption"), () => headTable(this.view));
+    this.mapPanel.update(caption, () => headTable(this.view));
+    this.#showScale();
     this.lines?.update(this.view);
     this.linesPanel?.update(t("look.linesCaption"));
     this.cell.update(context);
     this.#showValue(null);
   }
 
+  /** What the colours of signed values mean. */
+  #showScale() {
+    const { min, max, format } = this.view;
+    this.scale.hidden = min === 0;
+    const strip = make("span", { class: "scale-strip", "aria-hidden": "true" });
+    this.scale.replaceChildren(`≤ ${format(min)}`, strip, `≥ ${format(max)}`);
+  }
+
   #showValue(at) {
     const { rows, columns, values, visible, format } = this.view;
     const { row, column } = at ?? this.view;
     const i = row * columns.length + column;
-    const value = visible && !visible[i] ? t("look.hiddenByMask") : format(values[i]);
     this.readout.replaceChildren(
       wordElement(rows[row].text, this.view.sides.rows),
       " → ",
       wordElement(columns[column].text, this.view.sides.columns),
-      `  ${value}`,
+      "  ",
+      visible && !visible[i] ? t("look.hiddenByMask") : numberElement(values[i], format(values[i])),
     );
   }
 }

@@ -15,6 +15,7 @@ import { ATTENTION_KINDS, LookData } from "./look_data.js";
  * @property {"words" | "pieces"} [level]
  * @property {Head | null} [selected]
  * @property {Set<string> | null} [off] keys of heads that are off; by default those of the look
+ * @property {string} [switched] what the switch of the step changes in the softmax
  * @property {Map<string, number> | null} [importance] head → 0 … 1, drawn as a bar
  * @property {string[]} [attentions] the kinds of attention to show
  * @property {(head: Head) => void} [onPick]
@@ -35,6 +36,7 @@ export class HeadGrid {
       level: "words",
       selected: null,
       off: null,
+      switched: "",
       importance: null,
       attentions: ATTENTION_KINDS,
       onPick: () => {},
@@ -49,14 +51,14 @@ export class HeadGrid {
     const before = this.options;
     /** @type {any} */
     this.options = { ...before, ...options };
-    const { look, level, attentions } = this.options;
+    const { look, level, switched, attentions } = this.options;
     if (look !== before.look || !this.data) this.data = options.data ?? new LookData(look);
     const shape =
       `${this.data.model.n_encoder_layers}.${this.data.model.n_decoder_layers}.${this.data.model.n_heads}.${language()}.${attentions}`;
     const isNew = shape !== this.#built;
     if (isNew) this.#build();
     this.#built = shape;
-    if (isNew || look !== before.look || level !== before.level) this.#paint();
+    if (isNew || look !== before.look || level !== before.level || switched !== before.switched) this.#paint();
     this.#mark();
   }
 
@@ -114,7 +116,7 @@ export class HeadGrid {
   #paint() {
     for (const { head, pixels } of this.#cells.values()) {
       pixels.show(
-        this.data.weights(head, this.options.level),
+        this.data.weights({ ...head, switched: this.options.switched }, this.options.level),
         this.data.columns(head.attention, this.options.level).length,
       );
     }

@@ -91,7 +91,7 @@ export class HeatMap {
   }
 
   #paint(pen, _width, _height, colour) {
-    const { columns, values, min, max, visible, row, column } = this.view;
+    const { columns, values, max, visible, row, column } = this.view;
     const size = this.size;
     const accent = colour("attention");
     const ink = colour("ink");
@@ -102,7 +102,7 @@ export class HeatMap {
       else {
         pen.fillStyle = rgba(ink, 0.035);
         pen.fillRect(x, y, size - 1, size - 1);
-        pen.fillStyle = rgba(accent, Math.min(1, Math.max(0, (values[i] - min) / (max - min || 1))));
+        pen.fillStyle = rgba(values[i] < 0 ? ink : accent, Math.min(1, Math.abs(values[i]) / (max || 1)));
         pen.fillRect(x, y, size - 1, size - 1);
       }
     }

@@ -6,7 +6,10 @@ import { softmax } from "./math.js";
 
 /** @import { Level, Sentence, Unit } from "../words.js" */
 /** @import { Head } from "./head_key.js" */
-/** @typedef {{ scale?: boolean, mask?: boolean }} SoftmaxChange the other choice about ÷ √d_k, or no mask */
+/**
+ * A head, and what the switch of the step changes in its softmax: "scale" is the other choice about ÷ √d_k, "mask" none.
+ * @typedef {Head & { switched?: string }} SwitchedHead
+ */
 
 export const ATTENTION_KINDS = ["encoder", "decoder", "cross"];
 
@@ -192,56 +195,68 @@ export class LookData {
     return lists[level];
   }
 
-  /**
-   * One head's weights between pieces: as computed, or recomputed with a change to the softmax.
-   * @param {Head} head
-   * @param {SoftmaxChange} [change]
-   */
-  pieceWeights({ attention, layer, head }, change = {}) {
-    if (!change.scale && !change.mask) return this.attention(attention, layer, "weights").at(head);
-    const scores = this.attention(attention, layer, change.scale ? "scores" : "scaled").at(head);
-    const factor = change.scale && !this.divides ? this.model.d_k ** -0.5 : 1;
-    const visible = change.mask ? null : this.attention(attention, layer, "visible");
-    const nColumns = this.keySide(attention).pieces.length;
-    const weights = new Float32Array(scores.length);
-    for (let row = 0; row * nColumns < scores.length; row += 1) {
-      const rowScores = scores.subarray(row * nColumns, (row + 1) * nColumns).map((x) => x * factor);
-      weights.set(softmax(rowScores, visible?.at(row)), row * nColumns);
-    }
-    return weights;
+  /** The same with the switch of the step. */
+  dividesAt(/** @type {{ switched?: string }} */ { switched }) {
+    return this.model.attention !== "additive" && this.divides !== (switched === "scale");
   }
 
   /**
-   * The same at a level, row-major (rows × columns).
-   * @param {Head} head
-   * @param {Level} level
-   * @param {SoftmaxChange} [change]
+   * The softmax of one query over all keys, between pieces: as computed, or with the switch of the step.
+   * @param {SwitchedHead} head
+   * @param {number} query
    */
-  weights(head, level, change = {}) {
-    const pieces = this.pieceWeights(head, change);
+  row({ attention, layer, head, switched }, query) {
+    const array = (name) => this.attention(attention, layer, name);
+    /** @type {Float32Array} */
+    const scores = array("scores").at(head, query);
+    /** @type {Float32Array | null} */
+    const visible = switched === "mask" ? null : array("visible")?.at(query) ?? null;
+    /** @type {Float32Array} */
+    let scaled = array("scaled").at(head, query);
+    if (switched === "scale") scaled = this.divides ? scores : scores.map((x) => x / Math.sqrt(this.model.d_k));
+    /** @type {Float32Array} */
+    const weights = switched ? softmax(scaled, visible) : array("weights").at(head, query);
+    return { scores, scaled, visible, weights };
+  }
+
+  /** Something of every query's softmax, row-major. */
+  #matrix(/** @type {SwitchedHead} */ head, /** @type {"scaled" | "weights"} */ name) {
+    const { length } = this.querySide(head.attention).pieces;
+    const rows = Array.from({ length }, (_, query) => this.row(head, query)[name]);
+    const matrix = new Float32Array(length * rows[0].length);
+    rows.forEach((row, i) => matrix.set(row, i * row.length));
+    return matrix;
+  }
+
+  /**
+   * The weights at a level, row-major (rows × columns).
+   * @param {SwitchedHead} head
+   * @param {Level} level
+   */
+  weights(head, level) {
+    const pieces = this.#matrix(head, "weights");
     return level === "pieces" ? pieces : this.#joined(joinPieces, pieces, head.attention);
   }
 
   /**
    * The scores before the softmax; between words, the largest of the pair's pieces.
-   * @param {Head} head
+   * @param {SwitchedHead} head
    * @param {Level} level
-   * @param {"scores" | "scaled"} [name] before or after the division by √d_k
    */
-  scores(head, level, name = "scaled") {
-    const pieces = this.attention(head.attention, head.layer, name).at(head.head);
+  scores(head, level) {
+    const pieces = this.#matrix(head, "scaled");
     return level === "pieces" ? pieces : this.#joined(largestPiece, pieces, head.attention);
   }
 
   /**
    * 0 where the mask hides the key, or null if nothing is hidden.
-   * @param {Head} head
+   * @param {SwitchedHead} head
    * @param {Level} level
    */
-  visible(head, level) {
-    const pieces = this.attention(head.attention, head.layer, "visible");
-    if (pieces === null || pieces.numbers.every((x) => x > 0)) return null;
-    return level === "pieces" ? pieces.numbers : this.#joined(largestPiece, pieces.numbers, head.attention);
+  visible({ attention, layer, switched }, level) {
+    const pieces = this.attention(attention, layer, "visible");
+    if (switched === "mask" || pieces === null || pieces.numbers.every((x) => x > 0)) return null;
+    return level === "pieces" ? pieces.numbers : this.#joined(largestPiece, pieces.numbers, attention);
   }
 
   #joined(join, pieces, kind) {

@@ -25,10 +25,8 @@ import { VocabularyStep } from "./steps/vocabulary.js";
  * @typedef {object} StepContext
  * @property {LookData} data
  * @property {Place} place
- * @property {Record<string, any>} local switches that keep their state across steps
  * @property {Record<string, any>} facts numbers that the texts mention
  * @property {(change: Record<string, any>) => void} go
- * @property {() => void} redraw
  */
 
 const STEP_VIEWS = {
@@ -58,7 +56,6 @@ const OWN_ARROWS =
 
 /** Moving around sends no requests, and only the open step is laid out. */
 export class LookPanel {
-  #local = {};
   #views = new Map();
   #onPlace;
 
@@ -78,12 +75,24 @@ export class LookPanel {
     document.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** @param {any} look */
-  setLook(look) {
+  /**
+   * @param {any} look
+   * @param {Record<string, any> | null} [place] by default the same one, as far as it does not belong to the sentence
+   */
+  setLook(look, place = null) {
     const sameSource = this.data.look.source.text === look.source.text;
     this.data = new LookData(look);
-    const place = sameSource ? this.place : { ...this.place, row: null, column: null, outputStep: 0 };
-    this.place = resolvePlace(place, this.data);
+    const { step, attention, layer, head, level, part, switched } = this.place;
+    const kept = sameSource ? this.place : { step, attention, layer, head, level, part, switched };
+    this.place = resolvePlace(place ?? kept, this.data);
+    this.redraw();
+  }
+
+  /** Goes to a place that need not be complete, such as that of an address. */
+  show(/** @type {Record<string, any>} */ place) {
+    const resolved = resolvePlace(place, this.data);
+    if (JSON.stringify(resolved) === JSON.stringify(this.place)) return;
+    this.place = resolved;
     this.redraw();
   }
 
@@ -137,10 +146,8 @@ export class LookPanel {
     return {
       data: this.data,
       place: this.place,
-      local: this.#local,
       facts: factsOf(this.data, this.place),
       go: (change) => this.go(change),
-      redraw: () => this.redraw(),
     };
   }
 

@@ -20,6 +20,7 @@ export class LookView {
   #panels = new Map(); // class → panel: one for each kind of model
   #look = null;
   #request = null; // the body of the request that #look answers
+  #linked = false; // whether the look to come belongs to a place of its own: that of an address, or of an example
   #timer = 0;
   #controller = null;
 
@@ -28,7 +29,10 @@ export class LookView {
     element.append(linePicker(), this.#note, this.#box);
     onChange(
       ["view", "text", "line", "models", "model", "target", "chosen"],
-      ({ changed }) => this.#schedule(changed.has("text") ? TYPING_PAUSE : 0),
+      ({ changed }) => {
+        this.#linked ||= changed.has("place");
+        this.#schedule(changed.has("text") && !this.#linked ? TYPING_PAUSE : 0);
+      },
     );
     onChange(["place"], () => this.#followAddress());
     onChange(["shown", "shownFor"], () => this.#compare());
@@ -60,6 +64,7 @@ export class LookView {
       this.#compare();
     } catch (error) {
       if (controller.signal.aborted) return;
+      this.#linked = false;
       this.#showNote(
         `${t(translates() ? "look.failed" : "predict.look.failed")} ${t("refused", error.code, error.message)}`,
         true,
@@ -73,13 +78,14 @@ export class LookView {
     const known = this.#panels.get(Panel);
     const element = known?.element ?? make("div");
     if (this.#box.firstChild !== element) this.#box.replaceChildren(element);
-    if (known && this.#look !== look) known.setLook(look);
+    if (known && (this.#look !== look || this.#linked)) known.setLook(look, this.#linked ? state.place : null);
     if (!known) {
-      const onPlace = (place) => this.#updateAddress(place, place.step !== state.place.step);
+      const onPlace = (place) => change({ place }, { addHistory: place.step !== state.place.step });
       this.#panels.set(Panel, new Panel(element, { look, place: state.place, onPlace }));
-      this.#updateAddress(this.#panels.get(Panel).place, false);
     }
     this.#panel = this.#panels.get(Panel);
+    this.#linked = false;
+    change({ place: this.#panel.place });
     this.#look = look;
     this.#request = body;
   }
@@ -107,14 +113,8 @@ export class LookView {
     this.#box.hidden = hidePanel;
   }
 
-  #updateAddress({ step, attention, layer, head, level }, addHistory) {
-    change({ place: { step, attention, layer, head, level } }, { addHistory });
-  }
-
   /** After back, forward or a link. */
   #followAddress() {
-    if (!this.#panel) return;
-    const wanted = { step: 1, ...state.place };
-    if (Object.entries(wanted).some(([name, value]) => this.#panel.place[name] !== value)) this.#panel.go(wanted);
+    if (this.#panel && !this.#linked) this.#panel.show(state.place);
   }
 }

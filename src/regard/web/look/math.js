@@ -72,6 +72,16 @@ export function entropy(weights) {
 }
 
 /**
+ * Σ p (1 − p), the trace of the softmax's derivative: how much the weights react to the scores; 0 if one has all weight.
+ * @param {Vector} weights
+ */
+export function gradientLeft(weights) {
+  let total = 0;
+  for (const p of weights) total += p * (1 - p);
+  return total;
+}
+
+/**
  * Softmax over the visible positions; hidden ones get weight 0.
  * @param {Vector} scores
  * @param {Vector | null} [visible]

@@ -1,4 +1,4 @@
-// Where the reader is: a step of the walk, and what is shown there.
+// Where the reader is: a step of the walk, and what is shown there; also how an address states it.
 
 import { moveLevel } from "../words.js";
 import { ATTENTION_KINDS, stackOf } from "./look_data.js";
@@ -15,8 +15,55 @@ import { ATTENTION_KINDS, stackOf } from "./look_data.js";
  * @property {number} row index of the query, at this level
  * @property {number} column index of the key, at this level
  * @property {"attention" | "feed_forward"} part the sub-layer, at the step about residual connections
+ * @property {string} switched what the switch of the step changes, "scale" or "mask"; "" if it is off
  * @property {number} outputStep the step of the search, at the step about the vocabulary
+ * @property {number | null} position where the word was moved to, at the step about positions
+ * @property {number | null} unit of the feed-forward layer; null is the most active one
+ * @property {number | null} beamStep how far the beam has grown; null is to the end
  */
+
+// What an address calls the properties of a place; the values that it need not state; and what it counts from 1.
+const PARAMETERS = {
+  step: "stop",
+  attention: "attention",
+  layer: "layer",
+  head: "head",
+  level: "level",
+  row: "row",
+  column: "column",
+  part: "part",
+  switched: "switch",
+  outputStep: "output",
+  position: "position",
+  unit: "unit",
+  beamStep: "beam",
+};
+const UNSTATED = { level: "words", part: "attention", switched: "", outputStep: 0 };
+const FROM_ONE = ["layer", "head", "row", "column", "outputStep", "unit"];
+
+/** The parameters of an address for a place. */
+export function placeParameters(/** @type {Record<string, any>} */ place) {
+  const stated = Object.keys(PARAMETERS).filter((name) =>
+    (place[name] ?? null) !== null && place[name] !== UNSTATED[name]
+  );
+  return stated.map((name) => [PARAMETERS[name], String(FROM_ONE.includes(name) ? place[name] + 1 : place[name])]);
+}
+
+/**
+ * The place that an address states, to be completed by `resolvePlace`.
+ * @param {URLSearchParams} parameters
+ */
+export function readPlace(parameters) {
+  /** @type {Record<string, any>} */
+  const place = {};
+  for (const [name, parameter] of Object.entries(PARAMETERS)) {
+    const text = parameters.get(parameter) ?? "";
+    if (/^\d{1,6}$/.test(text)) place[name] = Number(text) - (FROM_ONE.includes(name) ? 1 : 0);
+    else if (/^[a-z_]+$/.test(text)) place[name] = text;
+  }
+  if ("step" in place) place.step = stepNumber(place.step);
+  return place;
+}
 
 export const STEPS = [
   "pieces",
@@ -58,6 +105,8 @@ function clamped(value, n, fallback) {
   return Math.min(Math.max(Math.round(Number(value)), 0), n - 1);
 }
 
+const MAX_COUNT = 1000; // in a link; the steps show fewer
+
 /** The word that opens first: "it" if there is one, else the middle of the sentence. */
 function defaultRow(/** @type {{ text: string }[]} */ units) {
   const it = units.findIndex((unit) => /^▁?(it|es|sie|er)$/i.test(unit.text));
@@ -91,8 +140,18 @@ export function resolvePlace(partial, data) {
     row,
     column: clamped(partial.column, columns.length, strongestColumn(data, { attention, layer, head }, level, row)),
     part: partial.part === "feed_forward" ? "feed_forward" : "attention",
+    switched: partial.switched && partial.switched === switchOf(STEPS[step - 1], data) ? partial.switched : "",
     outputStep: clamped(partial.outputStep, data.look.steps.length, 0),
+    position: clamped(partial.position, MAX_COUNT, null),
+    unit: clamped(partial.unit, data.model.d_ff, null),
+    beamStep: clamped(partial.beamStep, MAX_COUNT, null),
   };
+}
+
+/** What the switch of a step changes in the softmax; undefined if the step has none. */
+function switchOf(name, { model, look }) {
+  if (name === "masked") return look.interventions.mask ? "mask" : undefined;
+  return ["scores", "softmax"].includes(name) && model.attention !== "additive" ? "scale" : undefined;
 }
 
 function strongestColumn(data, head, level, row) {
@@ -125,6 +184,9 @@ export function movePlace(place, change, data) {
       next.column = moveLevel(data.keySide(place.attention), place.column, place.level, next.level);
     }
   } else if ("row" in change && !("column" in change)) next.column = null;
+  // these belong to the word and the layer that are shown
+  const sameWord = ["attention", "layer", "level", "row"].every((name) => next[name] === place[name]);
+  if (!sameWord) { for (const name of ["position", "unit"]) if (!(name in change)) next[name] = null; }
   return resolvePlace(next, data);
 }
 

@@ -34,7 +34,7 @@ export class RecordedPanel {
   }
 
   /** There is only one place. */
-  go() {}
+  show() {}
 
   setLook(/** @type {any} */ look) {
     this.#look = look;

@@ -41,9 +41,10 @@ export const PAGE_EN = {
   "copy.failed": "The browser does not allow copying",
   translating: "translating…",
   milliseconds: (n) => `${n} ms`,
-  score: "Log-probability, normalised for length: closer to 0 is better",
-  "alternatives.title": "Translations found by beam search, best first",
-  "alternatives.of": (n) => `Line ${n}: translations found by beam search, best first`,
+  score: "Log-probability ÷ length penalty: closer to 0 is better",
+  "alternatives.title": "Translations found by beam search, best first; score: log-probability ÷ length penalty",
+  "alternatives.of": (n) =>
+    `Line ${n}: translations found by beam search, best first; score: log-probability ÷ length penalty`,
   "word.info": ({ from, to, confidence }) =>
     [from && to ? `${from} ↔ ${to}` : from || to, confidence && `${confidence} confident`].filter(Boolean).join(" · "),
   "word.hint.unaligned": "Point at a word of the translation to see how confident the model is.",
@@ -104,9 +105,9 @@ export const PAGE_EN = {
   "try.matter.waiting": "Switching off one head at a time on the validation text…",
   "try.matter.none":
     "This needs the validation text, but only the model directory is being served, without the run that it belongs to.",
-  "try.matter.summary": (n, worst, points) =>
-    `Measured on ${plural(n, "sentence")}: the longer the bar, the worse the model gets without that head. Without ` +
-    `${worst}, token accuracy changes by ${points} percentage points.`,
+  "try.matter.summary": (n, worst, before, after) =>
+    `Measured on ${plural(n, "sentence")}: the longer the bar, the more the loss rises without that head. Without ` +
+    `${worst}, it rises most: from ${before} to ${after}.`,
   "try.matter.hide": "Hide",
   "try.head": ({ attention, layer, head }) => `${ATTENTION_NAMES_EN[attention]}, layer ${layer + 1}, head ${head + 1}`,
   "try.restore": (name) => `Switch ${name} back on`,
@@ -126,14 +127,21 @@ export const PAGE_EN = {
   "try.nothing": "Nothing has been changed yet. Click a head or use a switch.",
   "try.changed": (n) => `${plural(n, "word")} changed`,
   "try.logp": "log-probability",
-  "try.effect": (delta, factor) =>
-    `The log-probability of the original translation changes by ${delta}${factor ? `: ${factor}` : ""}.`,
+  "try.in.use": "In use, word by word (the future does not exist yet): ",
+  "try.in.training":
+    "In training, all positions at once (each sees the words after it, which this model has never seen): ",
+  "try.effect": (delta, factor) => [
+    "The log-probability of the original translation changes by ",
+    delta,
+    factor ? `: ${factor}.` : ".",
+  ],
   "try.less": (times) => `${times} times less likely`,
   "try.more": (times) => `${times} times more likely`,
   "try.words": "The original translation, word by word",
   "try.words.before": "probability before",
-  "try.words.after": "probability after",
-  "try.word": (word, before, after) => `${word}: ${before} before, ${after} after`,
+  "try.words.after": "after",
+  "try.words.use": "after, in use",
+  "try.words.training": "after, as in training",
 
   "training.none":
     "This model is being served without the run that it belongs to, so its training cannot be shown. Serve the run directory instead of the model directory inside it.",
@@ -152,8 +160,8 @@ export const PAGE_EN = {
   "training.validation": "validation",
   "training.step": (n) => `step ${n}`,
   "training.curve": (name) => `${name} by step; use the arrow keys to move along the curve`,
-  "training.smoothed":
-    "The training loss uses label smoothing, the validation loss does not, so they cannot be compared directly.",
+  "training.unsmoothed": "Both losses are without label smoothing, so they can be compared.",
+  "training.dropout": "Dropout makes the training loss a little higher: it is only used in training.",
   "training.samples": "Samples during training",
   "training.samples.how": "Words that differ from the reference are underlined.",
   "training.source": "source",

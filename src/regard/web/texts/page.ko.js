@@ -40,9 +40,9 @@ export const PAGE_KO = {
   "copy.failed": "브라우저가 복사를 허용하지 않습니다",
   translating: "번역하는 중…",
   milliseconds: (n) => `${n}ms`,
-  score: "길이로 정규화한 로그 확률. 0에 가까울수록 좋습니다",
-  "alternatives.title": "빔 서치로 찾은 번역(점수순)",
-  "alternatives.of": (n) => `${n}번째 줄: 빔 서치로 찾은 번역(점수순)`,
+  score: "로그 확률 ÷ 길이 페널티. 0에 가까울수록 좋습니다",
+  "alternatives.title": "빔 서치로 찾은 번역(점수순). 점수는 로그 확률 ÷ 길이 페널티",
+  "alternatives.of": (n) => `${n}번째 줄: 빔 서치로 찾은 번역(점수순). 점수는 로그 확률 ÷ 길이 페널티`,
   "word.info": ({ from, to, confidence }) =>
     [from && to ? `${from} ↔ ${to}` : from || to, confidence && `확신도 ${confidence}`].filter(Boolean).join(" · "),
   "word.hint.unaligned": "번역문의 단어를 가리키면 모델이 그 단어를 얼마나 확신하는지 표시됩니다.",
@@ -103,9 +103,9 @@ export const PAGE_KO = {
   "try.matter.waiting": "검증 데이터에서 헤드를 하나씩 꺼 보는 중…",
   "try.matter.none":
     "헤드의 중요도를 재려면 검증 데이터가 필요한데, 서버에는 학습 디렉터리 없이 모델 디렉터리만 있습니다.",
-  "try.matter.summary": (n, worst, points) =>
-    `문장 ${n}개로 잰 결과입니다. 막대가 길수록 그 헤드가 없을 때 성능이 더 떨어집니다. ` +
-    `가장 중요한 헤드(${worst})를 끄면 토큰 정확도가 ${points}%p 변합니다.`,
+  "try.matter.summary": (n, worst, before, after) =>
+    `문장 ${n}개로 잰 결과입니다. 막대가 길수록 그 헤드를 껐을 때 손실이 더 커집니다. ` +
+    `가장 중요한 헤드(${worst})를 끄면 손실이 ${before}에서 ${after}로 커집니다.`,
   "try.matter.hide": "숨기기",
   "try.head": ({ attention, layer, head }) => `${ATTENTION_NAMES_KO[attention]} ${layer + 1}층 헤드 ${head + 1}`,
   "try.restore": (name) => `${name} 다시 켜기`,
@@ -125,13 +125,19 @@ export const PAGE_KO = {
   "try.nothing": "아직 바꾼 것이 없습니다. 헤드를 누르거나 스위치를 바꿔 보세요.",
   "try.changed": (n) => `단어 ${n}개가 달라졌습니다`,
   "try.logp": "로그 확률",
-  "try.effect": (delta, factor) => `원래 번역의 로그 확률이 ${delta}만큼 달라졌습니다${factor ? `. ${factor}` : ""}.`,
+  "try.in.use": "실제로 번역할 때(한 단어씩 쓰므로 뒤에 올 단어가 아직 없음): ",
+  "try.in.training": "학습할 때처럼(모든 위치를 한꺼번에 계산하므로, 이 모델이 본 적 없는 뒤 단어까지 보임): ",
+  "try.effect": (
+    delta,
+    factor,
+  ) => ["원래 번역의 로그 확률이 ", delta, `만큼 달라졌습니다${factor ? `. ${factor}` : ""}.`],
   "try.less": (times) => `나올 확률이 ${times}분의 1로 줄었습니다`,
   "try.more": (times) => `나올 확률이 ${times}배로 늘었습니다`,
   "try.words": "원래 번역의 단어별 확률",
   "try.words.before": "바꾸기 전",
   "try.words.after": "바꾼 뒤",
-  "try.word": (word, before, after) => `${word}: 바꾸기 전 ${before}, 바꾼 뒤 ${after}`,
+  "try.words.use": "바꾼 뒤(번역할 때)",
+  "try.words.training": "바꾼 뒤(학습할 때처럼)",
 
   "training.none":
     "서버에 학습 디렉터리 없이 모델 디렉터리만 있어서 학습 과정을 보여 줄 수 없습니다. 서버를 시작할 때 모델 디렉터리 대신, 그것이 들어 있는 학습 디렉터리를 지정해 주세요.",
@@ -150,8 +156,8 @@ export const PAGE_KO = {
   "training.validation": "검증",
   "training.step": (n) => `${n}스텝`,
   "training.curve": (name) => `스텝에 따른 ${name}. 화살표 키로 곡선을 따라 이동할 수 있습니다`,
-  "training.smoothed":
-    "학습 손실에는 레이블 스무딩이 적용되어 있고 검증 손실에는 적용되지 않으므로, 두 값을 바로 비교할 수는 없습니다.",
+  "training.unsmoothed": "두 손실 모두 레이블 스무딩을 빼고 계산했으므로 서로 비교할 수 있습니다.",
+  "training.dropout": "다만 드롭아웃은 학습할 때만 쓰이므로 학습 손실이 조금 높게 나옵니다.",
   "training.samples": "학습 중의 출력 예",
   "training.samples.how": "정답과 다른 단어에 밑줄을 그었습니다.",
   "training.source": "원문",

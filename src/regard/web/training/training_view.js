@@ -1,7 +1,7 @@
 // The view "Training": the curves, samples and findings of a run. While it trains, they are updated every two seconds.
 
 import { make } from "../dom.js";
-import { decimal, duration } from "../format.js";
+import { decimal, duration, formatNumber } from "../format.js";
 import { request } from "../service.js";
 import { currentModel, onChange, state } from "../state.js";
 import { onLanguage, t } from "../texts/texts.js";
@@ -18,7 +18,7 @@ export class TrainingView {
   #loss = new Curve({ title: "training.loss", format: formatLoss, zero: true });
   #rate = new Curve({
     title: "training.rate",
-    format: (value) => String(Number(value.toPrecision(2))),
+    format: (value) => (value ? formatNumber(value, value < 1e-4 ? 2 : 5).replace(/(\.\d*?)0+$/, "$1") : "0"),
     zero: true,
   });
   /** @type {Map<string, Curve>} charts of the run's own measures, by their labels */
@@ -77,7 +77,7 @@ export class TrainingView {
     this.#summary.replaceChildren(...summaryParts(run).map((text) => make("span", {}, text)));
     this.#summary.dataset.state = run.state;
     this.#loss.show([
-      series(steps, "training.train", "train", "loss"),
+      series(steps, "training.train", "train", "nll"),
       series(validations, "training.validation", "validation", "loss"),
     ], lastStep);
     for (const curve of this.#measures.values()) curve.element.hidden = true; // of another run
@@ -89,7 +89,8 @@ export class TrainingView {
       );
     }
     this.#rate.show([series(steps, "training.rate", "train", "rate")], lastStep);
-    this.#remark.textContent = run.recipe?.training?.smoothing ? t("training.smoothed") : "";
+    this.#remark.textContent = t("training.unsmoothed") +
+      (run.recipe?.model?.dropout ? ` ${t("training.dropout")}` : "");
     this.#samples.replaceChildren(...sampleSection(run.samples ?? []), ...findingsSection(run));
   }
 

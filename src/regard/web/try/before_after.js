@@ -1,7 +1,7 @@
 // Two translations side by side, what differs, and how the change affects the probability of the first.
 
-import { isolated, make } from "../dom.js";
-import { decimal, percent } from "../format.js";
+import { isolated, make, numberElement } from "../dom.js";
+import { decimal, percent, powerOfTen } from "../format.js";
 import { isChanged } from "../look/look_request.js";
 import { state } from "../state.js";
 import { t } from "../texts/texts.js";
@@ -22,7 +22,7 @@ export class BeforeAfter {
     const { change } = look;
     const changed = change && isChanged(state.changes);
     this.element.replaceChildren(...(changed ? bothSides(change) : firstSide(look)));
-    this.words.replaceChildren(...(changed ? [wordProbabilities(change.before.words, change.of_before.words)] : []));
+    this.words.replaceChildren(...(changed ? [wordProbabilities(change)] : []));
   }
 }
 
@@ -37,7 +37,8 @@ function firstSide(look) {
   return [make("div", { class: "comparison" }, side(t("try.before"), words, [], look.log_probability), after)];
 }
 
-function bothSides({ before, after, of_before: rescored }) {
+function bothSides(change) {
+  const { before, after, of_before: atOnce, of_before_in_use: inUse } = change;
   const texts = (words) => words.map(({ text }) => text);
   const [removed, added] = changedWords(texts(before.words), texts(after.words));
   const nChanged = Math.max(...[removed, added].map((flags) => flags.filter(Boolean).length));
@@ -47,9 +48,10 @@ function bothSides({ before, after, of_before: rescored }) {
     side(t("try.before"), before.words, removed, before.log_probability),
     side(t("try.after"), after.words, added, after.log_probability),
   );
-  const delta = rescored.log_probability - before.log_probability;
-  const effect = effectText(delta, before.text === after.text, nChanged);
-  return [comparison, make("p", { class: "effect", role: "status" }, effect)];
+  const result = before.text === after.text ? t("try.same") : `${t("try.changed", nChanged)}.`;
+  const effects = [make("p", {}, state.changes.mask ? "" : t("try.in.use"), result, " ", ...effect(before, inUse))];
+  if (!state.changes.mask) effects.push(make("p", {}, t("try.in.training"), ...effect(before, atOnce)));
+  return [comparison, make("div", { class: "effect", role: "status" }, effects)];
 }
 
 /**
@@ -66,7 +68,7 @@ function side(title, words, changed, logProbability) {
     shade(element, probability);
     text.append(element, " ");
   });
-  const value = make("b", {}, decimal(logProbability, 2));
+  const value = make("b", {}, numberElement(logProbability, decimal(logProbability, 2)));
   return make(
     "div",
     { class: "comparison-side" },
@@ -76,40 +78,38 @@ function side(title, words, changed, logProbability) {
   );
 }
 
-/**
- * @param {number} delta change of the first translation's log-probability
- * @param {boolean} same whether both translations are the same
- * @param {number} nChanged words
- */
-function effectText(delta, same, nChanged) {
-  const signed = (delta > 0 ? "+" : "") + decimal(delta, 2);
-  return `${same ? t("try.same") : t("try.changed", nChanged) + "."} ${t("try.effect", signed, factorText(delta))}`;
+/** How the probability of the first translation changes, as a sentence with a number. */
+function effect(before, after) {
+  const delta = after.log_probability - before.log_probability;
+  const signed = numberElement(delta, (delta > 0 ? "+" : "") + decimal(delta, 2));
+  return t("try.effect", signed, factorText(delta));
 }
 
 /** e^|delta| in words: "12 times less likely"; null if it is close to 1. */
 function factorText(/** @type {number} */ delta) {
   const factor = Math.exp(Math.abs(delta));
   if (factor < 1.05) return null;
-  const times = factor > 1e6 ? `10^${Math.floor(Math.abs(delta) / Math.LN10)}` : decimal(factor, factor < 10 ? 1 : 0);
+  const times = factor > 1e6 ? powerOfTen(Math.abs(delta) / Math.LN10) : decimal(factor, factor < 10 ? 1 : 0);
   return t(delta < 0 ? "try.less" : "try.more", times);
 }
 
-/**
- * Two bars per word: its probability before and after the change.
- * @param {Word[]} before
- * @param {Word[]} after
- */
-function wordProbabilities(before, after) {
-  const items = before.map(({ text, probability }, i) => {
-    const now = after[i]?.probability ?? 0;
-    const description = t("try.word", isolated(text), percent(probability), percent(now));
+/** A bar per way of scoring for each word of the first translation. */
+function wordProbabilities({ before, of_before: atOnce, of_before_in_use: inUse }) {
+  /** @type {[string, Word[]][]} */
+  const kinds = state.changes.mask
+    ? [["before", before.words], ["after", inUse.words]]
+    : [["before", before.words], ["use", inUse.words], ["training", atOnce.words]];
+  const items = before.words.map(({ text }, i) => {
+    const probabilities = kinds.map(([kind, words]) =>
+      `${t(`try.words.${kind}`)} ${percent(words[i]?.probability ?? 0)}`
+    );
+    const description = `${isolated(text)}: ${probabilities.join(", ")}`;
     return make(
       "li",
       { title: description },
       make("span", { class: "visually-hidden" }, description),
       make("span", { "aria-hidden": "true", dir: "auto", class: "name" }, text),
-      probabilityBar("before", probability),
-      probabilityBar("after", now),
+      kinds.map(([kind, words]) => probabilityBar(kind, words[i]?.probability ?? 0)),
     );
   });
   const label = t("try.words");
@@ -117,8 +117,7 @@ function wordProbabilities(before, after) {
     "figcaption",
     {},
     label,
-    make("span", { class: "before" }, t("try.words.before")),
-    make("span", { class: "after" }, t("try.words.after")),
+    kinds.map(([kind]) => make("span", { class: kind }, t(`try.words.${kind}`))),
   );
   return make("figure", { class: "word-probabilities" }, caption, make("ul", { "aria-label": label }, ...items));
 }

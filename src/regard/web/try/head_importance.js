@@ -1,7 +1,7 @@
 // "Which heads matter?": the service switches off one head at a time over the validation text; the grid shows the effect.
 
 import { make } from "../dom.js";
-import { decimal } from "../format.js";
+import { formatNumber } from "../format.js";
 import { headKey } from "../look/head_key.js";
 import { onReconnect, request } from "../service.js";
 import { onChange, state } from "../state.js";
@@ -16,7 +16,7 @@ export class HeadImportance {
   #button = make("button", { class: "textlink", onclick: () => this.#toggle() });
   #note = make("p", { class: "note", role: "status" });
   #onImportance;
-  #result = null; // of the model in use: { heads, n_sentences }
+  #result = null; // of the model in use
   #isShown = false;
   #controller = null; // while a request is under way
   #isWaiting = false;
@@ -100,7 +100,8 @@ function relativeImportance(heads) {
   return new Map(heads.map((head) => [headKey(head), Math.max(0, head.loss_rise) / largest]));
 }
 
-function summaryOf({ heads, n_sentences: n }) {
+function summaryOf({ heads, baseline, n_sentences: n }) {
   const worst = heads.reduce((a, b) => (b.loss_rise > a.loss_rise ? b : a));
-  return t("try.matter.summary", n, t("try.head", worst), decimal(-100 * worst.accuracy_drop, 1));
+  const losses = [baseline.loss, baseline.loss + worst.loss_rise].map((loss) => formatNumber(loss, 3));
+  return t("try.matter.summary", n, t("try.head", worst), ...losses);
 }

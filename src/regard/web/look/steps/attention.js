@@ -1,13 +1,13 @@
 // Steps 5 to 7: scores, softmax, weighted sum of the values.
 
-import { isolated, make, setAttribute, table, wordElement } from "../../dom.js";
+import { isolated, make, numberElement, setAttribute, table, wordElement } from "../../dom.js";
 import { formatNumber, formatWeight } from "../../format.js";
 import { t } from "../../texts/texts.js";
 import { Choice, Switch, unitOptions } from "../choice.js";
-import { HeadDetail, headView } from "../head_detail.js";
+import { HeadDetail } from "../head_detail.js";
 import { headKey } from "../head_key.js";
 import { sidesOf } from "../look_data.js";
-import { entropy, softmax } from "../math.js";
+import { entropy, gradientLeft, softmax } from "../math.js";
 import { Panel } from "../panel.js";
 import { VectorBars } from "../vector_bars.js";
 
@@ -19,25 +19,11 @@ import { VectorBars } from "../vector_bars.js";
  * @param {StepContext} context
  */
 function rowOf({ data, place }) {
-  const { attention, layer, head } = place;
-  const query = data.rows(attention, place.level)[place.row].pieces[0];
-  const visible = data.attention(attention, layer, "visible")?.at(query) ?? null;
-  const scores = data.attention(attention, layer, "scores").at(head, query);
-  const root = Math.sqrt(data.model.d_k);
-  const divided = data.divides
-    ? data.attention(attention, layer, "scaled").at(head, query)
-    : scores.map((x) => x / root);
-  return {
-    query,
-    visible,
-    scores,
-    divided,
-    scaled: data.attention(attention, layer, "scaled").at(head, query),
-    weights: data.attention(attention, layer, "weights").at(head, query),
-  };
+  const query = data.rows(place.attention, place.level)[place.row].pieces[0];
+  return { query, ...data.row(place, query) };
 }
 
-/** The weights of a row with and without ÷ √d_k. */
+/** The weights of a row with and without ÷ √d_k, and how much of the softmax's gradient is left; the switch marks one. */
 class ScaleComparison {
   constructor() {
     this.body = make("div", { class: "bars two-bars" });
@@ -48,28 +34,24 @@ class ScaleComparison {
   /** @param {StepContext} context */
   update(context) {
     const { data, place } = context;
-    const { query, visible, scores, divided } = rowOf(context);
-    const [scaled, plain] = [softmax(divided, visible), softmax(scores, visible)];
+    const { query, visible, scores } = rowOf(context);
+    const divided = scores.map((x) => x / Math.sqrt(data.model.d_k));
+    const columns = [softmax(divided, visible), softmax(scores, visible)];
     const keys = data.keySide(place.attention).pieces;
     const side = sidesOf(place.attention).columns;
-    const head = make(
-      "div",
-      { class: "bar-line bar-head" },
-      make("span"),
-      make("span", {}, t("look.withRoot")),
-      make("span", {}, t("look.withoutRoot")),
+    const used = data.dividesAt(place) ? 0 : 1;
+    const line = (name, kind, cell) =>
+      make("div", { class: `bar-line ${kind}` }, name, columns.map((weights, i) => cell(weights, i)));
+    const sum = (name, of) =>
+      line(make("span", {}, t(name)), "bar-foot", (weights) => numberElement(of(weights), formatNumber(of(weights))));
+    this.body.replaceChildren(
+      line(make("span"), "bar-head", (_, i) => {
+        return make(i === used ? "b" : "span", {}, t(["look.withRoot", "look.withoutRoot"][i]));
+      }),
+      ...keys.map((key, j) => line(wordElement(key.text, side), "", (weights) => bar(weights[j]))),
+      sum("look.entropy", entropy),
+      sum("look.gradient", gradientLeft),
     );
-    const lines = keys.map((key, i) =>
-      make("div", { class: "bar-line" }, wordElement(key.text, side), bar(scaled[i]), bar(plain[i]))
-    );
-    const foot = make(
-      "div",
-      { class: "bar-line bar-foot" },
-      make("span", {}, t("look.entropy")),
-      make("span", { class: "number" }, formatNumber(entropy(scaled))),
-      make("span", { class: "number" }, formatNumber(entropy(plain))),
-    );
-    this.body.replaceChildren(head, ...lines, foot);
     this.panel.update(t("look.withoutCaption", isolated(data.querySide(place.attention).pieces[query].text)));
   }
 }
@@ -86,7 +68,7 @@ export function bar(value, side = "attention") {
     "span",
     { class: "bar" },
     make("span", { class: "bar-track" }, fill),
-    make("span", { class: "number" }, formatWeight(value)),
+    numberElement(value, formatWeight(value), { class: "number" }),
   );
 }
 
@@ -100,10 +82,9 @@ class SoftmaxTable {
 
   /** @param {StepContext} context */
   update(context) {
-    const { data, place, local } = context;
+    const { data, place } = context;
     const row = rowOf(context);
-    const scores = local.otherScale ? (data.divides ? row.scores : row.divided) : row.scaled;
-    const weights = local.otherScale ? softmax(scores, row.visible) : row.weights;
+    const { scaled: scores, weights } = row;
     const keys = data.keySide(place.attention).pieces;
     const isVisible = (i) => row.visible === null || row.visible[i] > 0;
     const exponentials = Array.from(scores, (x, i) => (isVisible(i) ? Math.exp(x) : 0));
@@ -122,8 +103,8 @@ class SoftmaxTable {
     rows.push([
       t("look.total"),
       "",
-      formatNumber(total),
-      make("span", { class: "number", "data-number": "row-sum" }, sum.toFixed(2)),
+      numberElement(total, formatNumber(total)),
+      numberElement(sum, sum.toFixed(2), { class: "number", "data-number": "row-sum" }),
     ]);
     const caption = t("look.softmaxCaption", isolated(data.querySide(place.attention).pieces[row.query].text));
     const element = table(caption, [t("look.key"), t("look.score"), "eˣ", `÷ ${formatNumber(total)}`], rows);
@@ -142,42 +123,29 @@ class HeadStep {
   constructor(context, kind) {
     this.kind = kind;
     this.context = context;
-    this.scale = new Switch({ name: "scale", onTurn: (on) => this.#turn(on) });
+    this.scale = new Switch({ name: "scale", onTurn: (on) => this.context.go({ switched: on ? "scale" : "" }) });
     this.head = new HeadDetail({ onPick: (cell) => this.context.go(cell), lines: kind === "weights" });
     this.detail = kind === "weights" ? new SoftmaxTable() : new ScaleComparison();
     (kind === "weights" ? this.head.below : this.head.pair).append(this.detail.element);
     this.element = make("div", {}, this.scale.element, this.head.element);
   }
 
-  #turn(on) {
-    this.context.local.otherScale = on;
-    this.context.redraw();
-  }
-
   /** @param {StepContext} context */
   update(context) {
     this.context = context;
-    const { data, local } = context;
+    const { data, place } = context;
     const additive = data.model.attention === "additive";
-    if (additive) local.otherScale = false;
     this.scale.element.hidden = additive;
     this.scale.update(
-      data.divides ? t("look.switchWithout", data.model.d_k) : t("look.switchWith", data.model.d_k),
-      Boolean(local.otherScale),
+      t(data.divides ? "look.switchWithout" : "look.switchWith", data.model.d_k),
+      place.switched === "scale",
     );
-    const scale = Boolean(local.otherScale);
     this.head.update(context, {
       kind: this.kind,
-      change: { scale },
-      caption: this.kind === "scores" ? this.#rangeCaption(context, scale) : t("look.mapCaption"),
+      caption: t(this.kind === "scores" ? "look.scoresCaption" : "look.mapCaption"),
     });
     this.detail.element.hidden = additive && this.kind === "scores";
     this.detail.update(context);
-  }
-
-  #rangeCaption(context, scale) {
-    const view = headView(context, { kind: "scores", change: { scale } });
-    return t("look.scoresCaption", formatNumber(view.min), formatNumber(view.max));
   }
 }
 

@@ -49,7 +49,7 @@ export class BeamStep {
   /** @param {StepContext} context */
   constructor(context) {
     this.context = context;
-    this.slider = new Slider({ name: "step", onSlide: (step) => this.#grow(step) });
+    this.slider = new Slider({ name: "step", onSlide: (beamStep) => this.context.go({ beamStep }) });
     this.picture = makeSvg("svg", { class: "beam-picture", role: "img" });
     this.scroll = make("div", { class: "beam-scroll", tabindex: 0 }, this.picture);
     this.panel = new Panel("beam", this.scroll);
@@ -59,7 +59,6 @@ export class BeamStep {
     /** @type {any} */
     this.data = null;
     this.key = "";
-    this.shownStep = Infinity;
   }
 
   /** @param {StepContext} context */
@@ -72,11 +71,12 @@ export class BeamStep {
     this.none.textContent = beam === null ? t("look.noBeam") : "";
     if (beam === null) return;
     const key = language();
-    if (data !== this.data) this.shownStep = Infinity;
     if (data !== this.data || key !== this.key) this.#build(beam);
     this.data = data;
     this.key = key;
-    this.#show(Math.min(this.shownStep, this.last));
+    const { beamStep } = context.place;
+    this.#show(Math.min(beamStep ?? this.last, this.last));
+    if (beamStep !== null) this.scroll.scrollLeft = (beamStep + 2) * NODE.width - this.scroll.clientWidth;
   }
 
   #build(beam) {
@@ -156,7 +156,6 @@ export class BeamStep {
   #show(step) {
     const { data } = this.context;
     const { beam } = data.look;
-    this.shownStep = step;
     this.slider.update(t("look.step"), this.last, step, `${step} / ${this.last}`);
     for (const { node, shape } of this.parts) setAttribute(shape, "data-hidden", node.step > step);
     this.finished.classList.toggle("waiting", step < this.last);
@@ -177,11 +176,5 @@ export class BeamStep {
           ]),
         ),
     );
-  }
-
-  /** Also scrolls to the step. */
-  #grow(step) {
-    this.#show(step);
-    this.scroll.scrollLeft = (step + 2) * NODE.width - this.scroll.clientWidth;
   }
 }

@@ -31,6 +31,7 @@ class OneKindGrid {
       data,
       level: place.level,
       selected: place,
+      switched: place.switched,
       attentions: [place.attention],
       onPick: ({ layer, head }) => this.context.go({ layer, head }),
     };
@@ -44,30 +45,20 @@ export class MaskedStep {
   /** @param {StepContext} context */
   constructor(context) {
     this.context = context;
-    this.switch = new Switch({ name: "mask", onTurn: (on) => this.#turn(on) });
+    this.switch = new Switch({ name: "mask", onTurn: (on) => this.context.go({ switched: on ? "mask" : "" }) });
     this.head = new HeadDetail({ onPick: (cell) => this.context.go(cell) });
     this.grid = new OneKindGrid(context);
     this.head.below.append(this.grid.element);
     this.element = make("div", {}, this.switch.element, this.head.element);
   }
 
-  #turn(on) {
-    this.context.local.unmasked = on;
-    this.context.redraw();
-  }
-
   /** @param {StepContext} context */
   update(context) {
     this.context = context;
-    const { data, local } = context;
-    const masked = data.look.interventions.mask;
-    this.switch.element.hidden = !masked;
-    this.switch.update(t("look.switchMask"), Boolean(local.unmasked));
-    const unmasked = masked && Boolean(local.unmasked);
-    this.head.update(context, {
-      change: { mask: unmasked },
-      caption: unmasked ? t("look.unmaskedCaption") : t("look.maskedCaption"),
-    });
+    const unmasked = context.place.switched === "mask";
+    this.switch.element.hidden = !context.data.look.interventions.mask;
+    this.switch.update(t("look.switchMask"), unmasked);
+    this.head.update(context, { caption: t(unmasked ? "look.unmaskedCaption" : "look.maskedCaption") });
     this.grid.update(context);
   }
 }

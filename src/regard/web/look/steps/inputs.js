@@ -194,12 +194,10 @@ export class PositionStep {
       this.sumPanel.element,
       this.wavesPanel.element,
     );
-    this.movedTo = null;
   }
 
   #slide(position) {
-    this.movedTo = position;
-    this.update(this.context);
+    this.context.go({ position });
   }
 
   /** @param {StepContext} context */
@@ -207,16 +205,14 @@ export class PositionStep {
     const { data } = context;
     const { side, sentence } = inputSide(context);
     const piece = pieceOf(context);
-    if (this.context.data !== data || this.piece !== `${side}.${piece}`) this.movedTo = null;
     this.context = context;
-    this.piece = `${side}.${piece}`;
     this.words.update(
       t("look.token"),
       sentence.pieces.map(({ text, special }, i) => ({ value: i, text, side, special })),
       piece,
     );
     const waves = this.#encodings(data, side, sentence.pieces.length);
-    const position = Math.min(this.movedTo ?? piece, waves.length - 1);
+    const position = Math.min(context.place.position ?? piece, waves.length - 1);
     this.slider.update(t("look.position"), waves.length - 1, position, String(position));
     this.#showSum(context, side, sentence, piece, position, waves[position]);
     this.waves.update(waves, position);

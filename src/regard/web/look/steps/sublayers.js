@@ -293,7 +293,7 @@ export class FeedForwardStep extends WordStep {
   /** @param {StepContext} context */
   constructor(context) {
     super(context);
-    this.units = new UnitGrid({ onPick: (unit) => this.#choose(unit) });
+    this.units = new UnitGrid({ onPick: (unit) => this.context.go({ unit }) });
     this.unitsPanel = new Panel("units", this.units.element);
     this.activations = make("div", { class: "bars" });
     this.activationsPanel = new Panel("unit", this.activations);
@@ -305,11 +305,6 @@ export class FeedForwardStep extends WordStep {
     );
   }
 
-  #choose(unit) {
-    this.unit = unit;
-    this.update(this.context);
-  }
-
   /** @param {StepContext} context */
   update(context) {
     this.chooseWord(context);
@@ -317,15 +312,13 @@ export class FeedForwardStep extends WordStep {
     const { stack, side, units, piece } = selectionOf(context);
     const hidden = data.hidden(stack, place.layer);
     const values = hidden.at(piece);
-    const key = `${stack}.${place.layer}.${piece}`;
-    if (key !== this.unitKey || this.unit === undefined) this.unit = argmax(values);
-    this.unitKey = key;
+    const chosen = place.unit ?? argmax(values);
     const nActive = values.reduce((n, x) => n + (x > 0 ? 1 : 0), 0);
     const top = Math.max(
       ...units.map((unit) => hidden.at(unit.pieces[0])).map((row) => row.reduce((a, b) => Math.max(a, Math.abs(b)), 0)),
     );
     const caption = t("look.unitsCaption", isolated(units[place.row].text), nActive, values.length);
-    this.units.update(values, top, this.unit, caption);
+    this.units.update(values, top, chosen, caption);
     const strongest = Array.from(values, (value, unit) => ({ value, unit })).sort((a, b) => b.value - a.value).slice(
       0,
       20,
@@ -339,11 +332,11 @@ export class FeedForwardStep extends WordStep {
           strongest.map(({ unit, value }) => [String(unit + 1), formatNumber(value)]),
         ),
     );
-    this.#showUnit(units, side, hidden, place.row);
+    this.#showUnit(units, side, hidden, chosen, place.row);
   }
 
-  #showUnit(units, side, hidden, chosen) {
-    const activations = units.map((unit) => hidden.at(unit.pieces[0])[this.unit]);
+  #showUnit(units, side, hidden, chosen, row) {
+    const activations = units.map((unit) => hidden.at(unit.pieces[0])[chosen]);
     const top = Math.max(...activations.map(Math.abs)) || 1;
     const lines = units.map((unit, i) => {
       const fill = make("span", { class: "bar-fill of-attention" });
@@ -359,11 +352,11 @@ export class FeedForwardStep extends WordStep {
           make("span", { class: "number" }, formatNumber(activations[i])),
         ),
       );
-      setAttribute(line, "data-lit", i === chosen);
+      setAttribute(line, "data-lit", i === row);
       return line;
     });
     this.activations.replaceChildren(...lines);
-    this.activationsPanel.update(t("look.unitCaption", this.unit + 1));
+    this.activationsPanel.update(t("look.unitCaption", chosen + 1));
   }
 }
 
