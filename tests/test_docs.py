@@ -217,10 +217,15 @@ def test_every_command_and_flag_is_described() -> None:
 
 
 def test_every_recipe_field_is_described() -> None:
-    raws = [{"data": {"train": [{"tsv": "x"}]}, "model": {"architecture": name}} for name in ARCHITECTURES]
+    data = {"translation": {"tsv": "x"}, "classification": {"labels": "x"}}
+    raws = [
+        {"task": task, "data": {"train": [data[task]]}, "model": {"architecture": name}}
+        for name, architecture in ARCHITECTURES.items()
+        for task in architecture.models
+    ]
     fields = {field for raw in raws for field in recipe_fields(type(Recipe.build(raw)))}
     assert {"start_from", "held_out", "d_model", "smoothing", "swiglu", "bidirectional"} <= fields
-    assert missing(fields, ROOT / "docs" / "train.md", ROOT / "docs" / "architectures.md") == []
+    assert missing(fields, *(ROOT / "docs" / f"{name}.md" for name in ("train", "architectures", "classify"))) == []
 
 
 def test_every_route_is_described() -> None:

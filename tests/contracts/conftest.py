@@ -14,7 +14,7 @@ VOCAB, PAD_ID = 19, 0
 _TRANSFORMER = {"n_encoder_layers": 2, "n_decoder_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0}
 _RECURRENT = {"d_model": 32, "dropout": 0.0}
 
-# architecture → configs to test
+# architecture → configs of translators to test
 CONFIGS: dict[str, list[dict[str, Any]]] = {
     "transformer": [
         _TRANSFORMER,
@@ -44,14 +44,28 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"d_model": 32, "dropout": 0.0, "n_dilations": 1, "kernel": 4, "unfold_ratio": 1.0, "tie": "none"},
     ],
 }
+_ENCODER = {"n_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0}
+
+# architecture → configs of classifiers to test
+CLASSIFIERS: dict[str, list[dict[str, Any]]] = {
+    "encoder": [
+        _ENCODER,
+        _ENCODER | {"norm": "post", "positions": "learned", "max_positions": 64, "pooling": "first"},
+        _ENCODER | {"positions": "none", "pooling": "max", "activation": "gelu"},
+    ],
+    "rnn": [_RECURRENT | {"attention": "none", "bidirectional": False}],
+    "lstm": [_RECURRENT | {"attention": "additive", "n_layers": 2}, _RECURRENT | {"attention": "none"}],
+    "gru": [_RECURRENT | {"attention": "additive"}],
+}
 ModelMaker = Callable[..., nn.Module]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test with the fixture `entry` runs once per config of each architecture."""
     if "entry" in metafunc.fixturenames:
-        entries = [(name, config) for name in ARCHITECTURES for config in CONFIGS.get(name, [])]
-        ids = [f"{name}-{number}" for name in ARCHITECTURES for number in range(len(CONFIGS.get(name, [])))]
+        configs = CLASSIFIERS if metafunc.module.__name__.endswith("test_every_classifier") else CONFIGS
+        entries = [(name, config) for name in ARCHITECTURES for config in configs.get(name, [])]
+        ids = [f"{name}-{number}" for name in ARCHITECTURES for number in range(len(configs.get(name, [])))]
         metafunc.parametrize("entry", entries, ids=ids)
 
 

@@ -38,7 +38,7 @@ def unpadded_pairs(batch: Batch) -> list[tuple[Tensor, Tensor]]:
 
 
 def test_every_architecture_has_configs_to_test() -> None:
-    assert CONFIGS.keys() == ARCHITECTURES.keys()
+    assert CONFIGS.keys() == {name for name, entry in ARCHITECTURES.items() if "translation" in entry.models}
     assert all(CONFIGS.values())
 
 

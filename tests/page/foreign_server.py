@@ -1,4 +1,4 @@
-"""Trains tiny translators without and with attention, and a tiny classifier of vectors, and serves them.
+"""Trains tiny translators without and with attention, and tiny classifiers of texts and of vectors, and serves them.
 
 `python tests/page/foreign_server.py FOLDER` prints the names and the address of the models, as `regard serve` does.
 FOLDER has the text of the translator: tests/digits.py.
@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS / "foreign"))
+sys.path[:0] = [str(TESTS / "foreign"), str(TESTS)]
 
 import bag_of_words  # noqa: E402, F401 - registers its architecture
 from vectors import write_vectors  # noqa: E402 - registers its task and its architecture
 
+from labelled import write_labelled  # noqa: E402
 from regard.cli import main  # noqa: E402
 from regard.run import train  # noqa: E402
 
@@ -42,5 +43,16 @@ if __name__ == "__main__":
         Path("vectors"),
         fill_defaults=True,
     )
-    sys.argv[1:] = ["serve", "bag", "gru", "vectors", str(TESTS / "golden" / "model"), "--port", "0", "--quiet"]
+    train(
+        {
+            "task": "classification",
+            "data": {"train": [{"labels": str(write_labelled(Path("mood.tsv"), 300))}]},
+            "text": {"vocabulary": 300},
+            "model": {"n_layers": 2, "d_model": 32, "n_heads": 2, "dropout": 0.1},
+            "training": training | {"max_tokens": 512, "rate": 0.01},
+        },
+        Path("mood"),
+        fill_defaults=True,
+    )
+    sys.argv[1:] = ["serve", "bag", "gru", "mood", "vectors", str(TESTS / "golden" / "model"), "--port", "0", "--quiet"]
     main()

@@ -140,6 +140,27 @@ def test_model_of_another_task_predicts(open_page: PageOpener, url: str, locale:
     expect(page.locator(".run-summary")).to_contain_text("vectors")
 
 
+def test_classifier_shows_its_label_and_what_it_depends_on(open_page: PageOpener, url: str) -> None:
+    page = open_page(url, model="mood", text="the film was dull")
+    expect(page.locator("#words p")).to_have_text(
+        re.compile(r"label: bad · probability: 0\.\d+ · probabilities: bad 0\.\d+, good 0\.\d+")
+    )
+    page.locator("#tab-look").click()
+    rows = page.locator(".recorded table").nth(1).locator("tbody tr")
+    expect(rows).to_have_count(4)
+    without = [float(rows.nth(i).locator("td").nth(1).inner_text().rstrip("%")) for i in range(4)]
+    assert min(without) == without[3] < without[0]  # "dull" speaks for the label
+    captions = page.locator(".recorded figcaption", has_text="self_attention.weights")
+    expect(captions).to_have_count(4)  # two layers with two heads
+    expect(captions.last).to_contain_text("encoder.1.self_attention.weights · head 2")
+    expect(page.locator(".recorded .heat-columns").first.locator(".heat-label").first).to_have_text("<s>")
+    expect_to_fit(page)
+    page.get_by_role("button", name="한국어").click()
+    expect(page.locator(".recorded")).to_contain_text("이 단어를 뺐을 때의 확률")
+    page.locator("#tab-training").click()
+    expect(page.locator(".curve h3", has_text="Matthews")).to_be_visible()
+
+
 def test_input_that_the_model_cannot_read_is_explained(open_page: PageOpener, url: str) -> None:
     page = open_page(url, model="vectors", text="[2, 0, 0, 0, 0, 0]", allow_error="status of 400")
     expect(page.locator("#words")).to_contain_text("class 0")

@@ -110,6 +110,10 @@ Deno.test("chart ticks are round and inside the range", () => {
 Deno.test("a prediction of any task is one line of text", () => {
   const prediction = { label: "class 0", probability: 0.97724, n: 3, known: [true, null] };
   equal(formatPrediction(prediction), "label: class 0 · probability: 0.9772 · n: 3 · known: [true,null]");
+  equal(
+    formatPrediction({ probabilities: { a: 0.25, b: 0.75 }, none: null }),
+    "probabilities: a 0.2500, b 0.7500 · none: null",
+  );
 });
 
 Deno.test("both languages have the same texts, of the same types", () => {

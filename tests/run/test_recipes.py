@@ -24,8 +24,11 @@ def name(path: Path) -> str:
 
 
 def build(path: Path) -> Recipe:
-    text = {"data": {"train": [{"source": "train.en", "target": "train.de"}]}}
-    return Recipe.build(merge(text, tomllib.loads(path.read_text(encoding="utf-8"))))
+    raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    train = (
+        {"labels": "train.tsv"} if raw.get("task") == "classification" else {"source": "train.en", "target": "train.de"}
+    )
+    return Recipe.build(merge({"data": {"train": [train]}}, raw))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=name)

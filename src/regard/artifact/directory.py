@@ -62,8 +62,11 @@ def model_directory(path: Path) -> Path:
     if (inner / "config.json").exists() and not (path / "config.json").exists():
         return inner
     if not (path / "config.json").exists():
-        is_run = (path / "recipe.toml").exists()
-        hint = "wait until its training has finished" if is_run else "use the path of a run or of a model directory"
+        hint = "use the path of a run or of a model directory"
+        if (path / "recipe.toml").exists():
+            hint = "wait until its training has finished"
+        elif seeds := sorted(path.glob("seed-*/model")):
+            hint = f"it has runs with several seeds; use one of them, such as {seeds[0].parent}"
         raise ArtifactError(f"there is no model in {path}", hint=hint)
     return path
 
@@ -121,7 +124,7 @@ def _check_vocabulary(described: Description, *, stores_sizes: bool) -> None:
     """Reads the tokenizers, if there are any. Sizes must agree with them; 0.1.0 did not store any others."""
     if not described.has_tokenizers and stores_sizes:
         return
-    sizes = described.tokenizers.sizes
+    sizes = described.tokenizers.sizes | {"n_symbols": described.tokenizers.source.size}  # of one side only
     if differing := [name for name, size in sizes.items() if described.sizes.get(name, size) != size]:
         raise ArtifactError(
             f"{described.directory / 'config.json'}: sizes.{differing[0]} is {described.sizes[differing[0]]}, "
@@ -129,7 +132,7 @@ def _check_vocabulary(described: Description, *, stores_sizes: bool) -> None:
             hint=COPY_AGAIN,
         )
     if not stores_sizes:
-        described.sizes.update(sizes)
+        described.sizes.update(described.tokenizers.sizes)
 
 
 def max_length(facts: Mapping[str, Any], limit: int | None) -> int:

@@ -84,8 +84,10 @@ class TrainingDisplay(Callbacks):
 
     def _on_examined(self, report: dict[str, Any], **_: Any) -> None:
         for finding in report["findings"]:
-            if (label := {"spoils": "error", "warning": "warning"}.get(finding["severity"])) is not None:
-                self.print(f"{label}: {finding['message']}")
+            if (
+                label := {"spoils": "error: ", "warning": "warning: ", "found": ""}.get(finding["severity"])
+            ) is not None:
+                self.print(f"{label}{finding['message']}")
 
     def _on_plan(self, **plan: Any) -> None:
         self._budget_seconds = plan["budget_seconds"]

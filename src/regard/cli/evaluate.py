@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +15,8 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.evaluate import Scores, TestSet
+    from regard.metrics import Measure
+    from regard.tasks import Evaluation, Task
 
 _TOKENIZED_SHARE = 0.5
 _BATCH_LINES = 500  # small, so that the progress bar moves
@@ -58,6 +60,9 @@ def evaluate(
     save_output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the translations of RUN to this file.")
     ] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the confusion matrix of a classifier (PNG).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model of any task on test FILES, or score translations with BLEU, chrF++ and TER.
@@ -65,8 +70,10 @@ def evaluate(
     The scores of translations are computed by sacreBLEU, with 95% confidence intervals and signatures.
     """
     if files:
-        _evaluate_files(context, run or Path(), files, as_json)
+        _evaluate_files(context, run or Path(), files, png, as_json)
         return
+    if png is not None:
+        raise UserError("--png needs test FILES of a classifier", hint="drop --png")
     if (run is None) == (output is None):
         raise UserError("give either RUN or --output", hint="use RUN --source FILE, or --output FILE without RUN")
     if save_output is not None and output is not None:
@@ -92,26 +99,69 @@ def evaluate(
         _show(scores, test_set, outputs, worst)
 
 
-def _evaluate_files(context: typer.Context, run: Path, files: list[Path], as_json: bool) -> None:
-    """The measures of the model's task."""
-    for name in context.params.keys() - {"run", "files", "as_json"}:
+def _evaluate_files(context: typer.Context, run: Path, files: list[Path], png: Path | None, as_json: bool) -> None:
+    """The measures of the model's task; of runs with several seeds, their mean and spread."""
+    for name in context.params.keys() - {"run", "files", "png", "as_json"}:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = name.replace("_", "-")
             raise UserError(f"--{option} does not go with FILES", hint="give --source and --reference instead of FILES")
     from regard.artifact import describe
+    from regard.run.seeds import HEADER, Spread, finished_seeds
+    from regard.tasks.predictors import task_of
+
+    check_destination(png, files)
+    runs = finished_seeds(run) or [run]
+    task = task_of(describe(runs[0]))
+    evaluations = [_evaluate_model(path, files) for path in runs]
+    first = evaluations[0]
+    if png is not None and first.draw is None:
+        raise UserError(f"there is no picture of the measures of the task {task.name}", hint="drop --png")
+    if as_json:
+        reports = [_evaluation_dict(evaluation) for evaluation in evaluations]
+        report = {"task": task.name} | (reports[0] if len(runs) == 1 else {"seeds": reports})
+        sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
+    elif len(runs) > 1:
+        values = {m: [evaluation.metrics[m.name] for evaluation in evaluations] for m in _measured(task, first)}
+        rows = [Spread(measure, shares).row() for measure, shares in values.items()]
+        sys.stdout.write(aligned([HEADER, *rows]) + f"{first.n_examples:,} examples, {len(runs)} seeds\n")
+    else:
+        sys.stdout.write(_evaluation_text(task, first))
+    if png is not None and first.draw is not None:
+        first.draw().save(png, "png")
+        sys.stderr.write(f"wrote {png}\n")
+
+
+def _evaluate_model(run: Path, files: list[Path]) -> "Evaluation":
+    from regard.artifact import describe
     from regard.tasks.predictors import load_predictor, task_of
 
     described = describe(run)
-    task = task_of(described)
     with closing(load_predictor(described)) as predictor:
-        evaluation = task.evaluate(predictor, files)
-    if as_json:
-        report = {"task": task.name, "n_examples": evaluation.n_examples, "metrics": dict(evaluation.metrics)}
-        sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
-    else:
-        rows = [(m.label, m.format(evaluation.metrics[m.name])) for m in task.measures if m.name in evaluation.metrics]
-        sys.stdout.write(aligned([("measure", "value"), *rows]) + f"{evaluation.n_examples:,} examples\n")
+        return task_of(described).evaluate(predictor, files)
+
+
+def _measured(task: "Task[Any]", evaluation: "Evaluation") -> list["Measure"]:
+    return [measure for measure in task.measures if measure.name in evaluation.metrics]
+
+
+def _evaluation_dict(evaluation: "Evaluation") -> dict[str, Any]:
+    intervals = {name: [interval.low, interval.high] for name, interval in evaluation.intervals.items()}
+    report = {"n_examples": evaluation.n_examples, "metrics": dict(evaluation.metrics)}
+    return report | ({"intervals": intervals} if intervals else {}) | dict(evaluation.details)
+
+
+def _evaluation_text(task: "Task[Any]", evaluation: "Evaluation") -> str:
+    """A table of measures, with their intervals where there are any, and what else the task has to say."""
+    rows: list[tuple[str, ...]] = [("measure", "value", "95% interval")]
+    for measure in _measured(task, evaluation):
+        interval = evaluation.intervals.get(measure.name)
+        shown = "" if interval is None else f"{measure.format(interval.low)} – {measure.format(interval.high)}"
+        rows.append((measure.label, measure.format(evaluation.metrics[measure.name]), shown))
+    if not evaluation.intervals:
+        rows = [row[:2] for row in rows]
+    more = f"\n{evaluation.text}" if evaluation.text else ""
+    return aligned(rows) + f"{evaluation.n_examples:,} examples\n{more}"
 
 
 def outputs_of(

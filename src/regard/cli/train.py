@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -37,8 +37,23 @@ def train(
         Path | None, typer.Option(metavar="FILE", help="Validation source sentences (default: hold out some pairs).")
     ] = None,
     valid_target: Annotated[Path | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Train a classifier: a label, a tab and a text per line. Repeatable."),
+    ] = None,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="The texts, if the files of --labels have only labels. Repeatable."),
+    ] = None,
+    valid_labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Validation labels and texts (default: hold out some texts).")
+    ] = None,
+    valid_text: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The texts, if --valid-labels has only labels.")
+    ] = None,
     architecture: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Model architecture (default: transformer, for parallel text).")
+        str | None,
+        typer.Option(metavar="NAME", help="Model architecture (default: transformer; encoder with --labels)."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Fit the whole training to this time: 90s, 20m, 2h, 1d.")
@@ -51,6 +66,10 @@ def train(
     start_from: Annotated[
         Path | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this run or model.")
     ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=2, max=1000, help="Train N times, with other seeds, and show mean and spread."),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps (default: the fastest available).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Fail if there is no run in DIR to resume.")] = False,
     report: Annotated[
@@ -62,35 +81,57 @@ def train(
     Ctrl-C saves a checkpoint and stops; run the same command again to resume. Without --budget, the result is
     bit-identical to that of an uninterrupted run.
     """
-    if resume and not (out / "recipe.toml").exists():
+    if resume and not (list(out.glob("seed-*/recipe.toml")) if seeds else (out / "recipe.toml").exists()):
         raise RunError(f"there is no run in {out} to resume", hint="start one without --resume")
-    from regard.cli.display import TrainingDisplay
     from regard.run import merge, parse_setting, read_recipe
-    from regard.run import train as run
 
+    parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
+    has_labels = any([labels, text, valid_labels, valid_text])
+    if has_labels and (any(parallel) or corpus is not None):
+        raise RecipeError("--labels trains a classifier, and needs no parallel text", hint="drop one of them")
     settings = merge(
         read_recipe(recipe) if recipe is not None else {},
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
-        _street(out, alone=not (source or target or tsv or valid_source or valid_target)) if corpus == "street" else {},
+        _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
+        _street(out, alone=not any(parallel)) if corpus == "street" else {},
         {"start_from": str(start_from)} if start_from is not None else {},
         {"model": {"architecture": architecture}} if architecture is not None else {},
         {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
         *(parse_setting(text) for text in setting or []),
     )
     if not settings.get("data") and not (out / "recipe.toml").exists():
-        raise RecipeError("no training data", hint="use --source FILE --target FILE, or --tsv FILE, or --corpus street")
+        hint = "use --source FILE --target FILE, or --tsv FILE, or --labels FILE, or --corpus street"
+        raise RecipeError("no training data", hint=hint)
+    options = {"fill_defaults": recipe is None or budget is not None, "device": device, "live_report": report}
+    if seeds is None:
+        _train(settings, out, spent_seconds=perf_counter() - _STARTED_AT, **options)
+    else:
+        _train_seeds(settings, out, seeds, options)
+
+
+def _train(settings: "Raw", out: Path, **options: Any) -> None:
+    from regard.cli.display import TrainingDisplay
+    from regard.run import train as run
+
     with TrainingDisplay(sys.stderr) as display:
-        run(
-            settings,
-            out,
-            fill_defaults=recipe is None or budget is not None,
-            device=device,
-            callbacks=display,
-            spent_seconds=perf_counter() - _STARTED_AT,
-            live_report=report,
-        )
+        run(settings, out, callbacks=display, **options)
         if (page := out / "report.html").exists():
             display.print(f"the report is in {page}")
+
+
+def _train_seeds(settings: "Raw", out: Path, n: int, options: dict[str, Any]) -> None:
+    """One after another; a finished one is skipped, so that the same command resumes."""
+    from regard.cli.evaluate import aligned
+    from regard.run.seeds import HEADER, seed_runs, write_summary
+
+    runs = seed_runs(settings, out, n)
+    for number, (path, recipe) in enumerate(runs, start=1):
+        sys.stderr.write(f"{path.name} ({number} of {n})\n")
+        _train(recipe, path, **options)
+    spreads = write_summary(out, [path for path, _ in runs])
+    sys.stdout.write(
+        aligned([HEADER, *(spread.row() for spread in spreads)]) + f"{n} seeds, on their validation texts\n"
+    )
 
 
 def parse_time(text: str) -> float:
@@ -116,6 +157,26 @@ def _data(
     if valid_source is not None:
         data["validation"] = [{"source": str(valid_source), "target": str(valid_target)}]
     return {"data": data} if data else {}
+
+
+def _labelled(labels: list[Path], text: list[Path], valid_labels: Path | None, valid_text: Path | None) -> "Raw":
+    if text and len(text) != len(labels):
+        raise RecipeError(
+            f"{len(labels)} --labels and {len(text)} --text", hint="each file of texts needs one of labels"
+        )
+    if valid_text is not None and valid_labels is None:
+        raise RecipeError("--valid-text needs --valid-labels", hint="add the labels of these texts")
+
+    def entry(labels: Path, text: Path | None) -> dict[str, str]:
+        return {"labels": str(labels)} | ({} if text is None else {"text": str(text)})
+
+    data: dict[str, object] = {}
+    if labels:
+        texts: list[Path | None] = [*text] or [None] * len(labels)
+        data["train"] = [entry(*pair) for pair in zip(labels, texts, strict=True)]
+    if valid_labels is not None:
+        data["validation"] = [entry(valid_labels, valid_text)]
+    return {"task": "classification", "data": data}
 
 
 def _street(out: Path, alone: bool) -> "Raw":

@@ -5,8 +5,9 @@ The random draws equal those of sacreBLEU for the same seed, so intervals and p-
 
 # N sentences, R trials, K statistics
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from regard.evaluate.measures import Array
 
 DEFAULT_SEED = 12345  # sacreBLEU's
 _MAX_CELLS = 1 << 22  # in an (R, N) matrix in memory
+_STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # 97.5%, 1 to 10 degrees
 _BITS = 32  # random bits come in words of 32: blocks of whole words do not change the stream
 
 
@@ -30,6 +32,21 @@ def interval_95(values: Array) -> Interval:
     ordered = np.sort(values)
     outside = len(ordered) // 40
     return Interval(float(ordered[outside]), float(ordered[len(ordered) - outside - 1]))
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """The 95% interval of the mean of independent values, by Student's t; of two or more."""
+    n, middle = len(values), fmean(values)
+    half = _student_t(n - 1) * stdev(values) / n**0.5
+    return Interval(middle - half, middle + half)
+
+
+def _student_t(degrees: int) -> float:
+    """The 97.5th percentile: from a table, or above it by an expansion (Abramowitz and Stegun, 26.7.5)."""
+    if degrees <= len(_STUDENT_T):
+        return _STUDENT_T[degrees - 1]
+    z = 1.959964
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
 def resampled_sums(statistics: Array, n_trials: int, seed: int) -> Array:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from regard.data import Batch
+from regard.errors import UserError
 from regard.lens.look_json import FORMAT, ArrayFormat, encoder, sites_dict
 from regard.models import Model
 from regard.nn import Trace
@@ -26,6 +27,14 @@ class SiteLook:
     def n_numbers(self) -> int:
         """In the arrays of `to_dict`."""
         return sum(prod(site.shape) for site in self.trace.sites())
+
+    def table(self) -> list[tuple[str, ...]]:
+        """What the prediction depends on, for the terminal, with a heading; empty if the task has nothing to show."""
+        return []
+
+    def picture(self) -> Any:
+        """A Picture; raises UserError if the task has none."""
+        raise UserError("there is no picture for a model of this task", hint="--json FILE has everything")
 
     def to_dict(self, arrays: ArrayFormat = "list") -> dict[str, Any]:
         """The part of "regard-look/1" that every task has."""

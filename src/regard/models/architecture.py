@@ -12,7 +12,9 @@ from regard.models.bytenet import ByteNet, ByteNetConfig
 from regard.models.convs2s import PRESETS as CONVS2S_PRESETS
 from regard.models.convs2s import ConvS2S, ConvS2SConfig
 from regard.models.defaults import Defaults, PreNormDefaults
-from regard.models.recurrent import GRU, LSTM, RNN, RecurrentConfig
+from regard.models.encoder import PRESETS as ENCODER_PRESETS
+from regard.models.encoder import EncoderClassifier, EncoderConfig
+from regard.models.recurrent import GRU, LSTM, RNN, GRUClassifier, LSTMClassifier, RecurrentConfig, RNNClassifier
 from regard.models.recurrent import PRESETS as RECURRENT_PRESETS
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 
@@ -41,9 +43,16 @@ class Architecture(NamedTuple):
 # To add an architecture, add a line; read when a recipe is validated or a model is loaded, not at import.
 ARCHITECTURES: dict[str, Architecture] = {
     "transformer": Architecture({"translation": Transformer}, TransformerConfig, PRESETS, PreNormDefaults()),
-    "rnn": Architecture({"translation": RNN}, RecurrentConfig, RECURRENT_PRESETS["rnn"]),
-    "lstm": Architecture({"translation": LSTM}, RecurrentConfig, RECURRENT_PRESETS["lstm"]),
-    "gru": Architecture({"translation": GRU}, RecurrentConfig, RECURRENT_PRESETS["gru"]),
+    "encoder": Architecture({"classification": EncoderClassifier}, EncoderConfig, ENCODER_PRESETS),
+    "rnn": Architecture(
+        {"translation": RNN, "classification": RNNClassifier}, RecurrentConfig, RECURRENT_PRESETS["rnn"]
+    ),
+    "lstm": Architecture(
+        {"translation": LSTM, "classification": LSTMClassifier}, RecurrentConfig, RECURRENT_PRESETS["lstm"]
+    ),
+    "gru": Architecture(
+        {"translation": GRU, "classification": GRUClassifier}, RecurrentConfig, RECURRENT_PRESETS["gru"]
+    ),
     "convs2s": Architecture({"translation": ConvS2S}, ConvS2SConfig, CONVS2S_PRESETS),
     "bytenet": Architecture({"translation": ByteNet}, ByteNetConfig, BYTENET_PRESETS),
 }

@@ -1,6 +1,7 @@
 """What all models have in common: the configuration, the loss as a sum of terms, and the interface of translation.
 
-Shapes: B batch, S source, T target, D size of the last layer, N predictions, V classes, for example the vocabulary
+Shapes: B batch, S source, T target, D size of the last layer, N predictions, V classes, for example the vocabulary,
+C classes of texts
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ class ModelConfig(BaseModel, ABC, frozen=True, extra="forbid"):
         """Maximum number of tokens of a sequence, with its begin or end token; None if there is no limit."""
         return None
 
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Paths of the layers from the input to the output, for learning rates by layer; empty if there are none."""
+        return ()
+
     def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
         """Raises ValueError if the model cannot have such text: one vocabulary for both sides or two, and its length.
 
@@ -65,6 +71,12 @@ class Model(nn.Module, ABC):
 
     config: ModelConfig
     reads_text: ClassVar[bool] = False  # if so, a model directory without a vocabulary is refused
+    # what belongs to the task, not to the text: new if training starts from a model of another task or other classes
+    own_parts: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def check(cls, config: Any) -> None:
+        """Raises ValueError if this model of the architecture does not have such a configuration."""
 
     @abstractmethod
     def terms(self, batch: Batch, trace: Trace | None = None) -> tuple[Term, ...]:
@@ -128,3 +140,33 @@ class TranslationModel(Model):
         src, tgt_in = batch.inputs
         hidden = self.features(src, tgt_in, trace)  # (B, T, D)
         return (Term("tokens", hidden, self.output_weight, self.output_bias, batch.targets[0]),)
+
+
+class ClassificationModel(Model):
+    """A vector per text, and from it a softmax over the classes.
+
+    The inputs of a batch are ids (B, T), which begin with bos, and segments (B, T): 0, and 1 in the second text of a
+    pair. `regard.data.collate_texts` makes them.
+    """
+
+    reads_text = True
+    own_parts = ("output",)
+    output: nn.Linear
+    pad_id: int
+
+    @abstractmethod
+    def features(self, ids: Tensor, segments: Tensor, trace: Trace | None = None) -> Tensor:
+        """(B, T), (B, T) → (B, D): what the logits are computed from."""
+
+    def forward(self, ids: Tensor, segments: Tensor, trace: Trace | None = None) -> Tensor:
+        """(B, T), (B, T) → logits (B, C)."""
+        logits: Tensor = self.output(self.features(ids, segments, trace))
+        if trace is not None:
+            trace.record("logits", logits, kind="logits", axes=("class",))
+        return logits
+
+    def terms(self, batch: Batch, trace: Trace | None = None) -> tuple[Term, ...]:
+        """One term: the class of every text."""
+        ids, segments = batch.inputs
+        hidden = self.features(ids, segments, trace)  # (B, D)
+        return (Term("class", hidden, self.output.weight, self.output.bias, batch.targets[0]),)

@@ -30,6 +30,8 @@ class Situation(NamedTuple):
 class Defaults:
     """The defaults of most architectures."""
 
+    seconds_between_validations = 40
+
     def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
         """Model size: larger for more examples, if the budget has time for a larger model."""
         n, n_steps = situation.n_examples, situation.n_steps
@@ -53,6 +55,10 @@ class Defaults:
             "clip": 1.0,
         }
 
+    def epochs(self, situation: Situation) -> float:
+        """Without a budget: fewer for more examples."""
+        return max(5.0, min(60.0, 30 * float((50_000 / situation.n_examples) ** 0.35)))
+
     def regularisation(self, epochs: float) -> Values:
         """More dropout the more often each example is seen: 0 for 2 epochs, 0.1 for 8, 0.3 for 80."""
         return {"dropout": round(max(0.0, min(0.3, 0.1 + 0.06 * log2(max(1.0, epochs) / 8))), 2)}
@@ -63,3 +69,38 @@ class PreNormDefaults(Defaults):
 
     def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
         return super().model(presets, situation) | {"norm": "pre"}
+
+
+class ClassificationDefaults(Defaults):
+    """Classes of texts: much is learned by heart, so the best checkpoint counts, and regularisation is strong."""
+
+    seconds_between_validations = 2
+    decay = 0.8  # of the rate, from layer to layer, when a model is fine-tuned
+
+    def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
+        names = list(presets)
+        return {"preset": names[0 if situation.n_examples < SMALL_CORPUS else min(1, len(names) - 1)]}
+
+    def training(self, config: ModelConfig, situation: Situation) -> Values:
+        values = {
+            "max_tokens": 1024,
+            "optimizer": "muon",
+            "schedule": "cooldown",
+            "rate": 0.64 / config.width,
+            "clip": 1.0,
+            "average_of": "best",
+            "best_by": "accuracy",
+        }
+        return values | (self._fine_tuning(config) if situation.fine_tunes else {})
+
+    def epochs(self, situation: Situation) -> float:
+        return 4.0 if situation.fine_tunes else 6.0
+
+    def regularisation(self, epochs: float) -> Values:
+        return {"dropout": 0.3}
+
+    def _fine_tuning(self, config: ModelConfig) -> Values:
+        """Lower rates, the lower the nearer a layer is to the input (Howard and Ruder, 2018)."""
+        layers = config.layers
+        factors = {name: round(self.decay ** (len(layers) - i), 4) for i, name in enumerate(layers)}
+        return {"rate": 0.064 / config.width, "rate_factors": factors}

@@ -23,7 +23,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.models.base import ModelConfig, TranslationModel
+from regard.models.base import ClassificationModel, ModelConfig, TranslationModel
 from regard.nn import (
     CellName,
     Dropout,
@@ -291,5 +291,69 @@ class LSTM(Recurrent):
 
 class GRU(Recurrent):
     """The gated recurrent unit (Cho et al., 2014)."""
+
+    cell = "gru"
+
+
+class RecurrentClassifier(ClassificationModel):
+    """A vector per text: the states at its ends, or with "additive" attention a weighted mean of all states.
+
+    As Yang et al. (2016) do, attention asks with a vector that is learned, since there is no decoder.
+    """
+
+    cell: ClassVar[CellName]
+
+    @classmethod
+    def check(cls, config: RecurrentConfig) -> None:
+        if config.attention not in ("none", "additive") or config.input_feeding:
+            raise ValueError("a classifier needs model.attention = 'none' or 'additive', and no input_feeding")
+
+    def __init__(
+        self, config: RecurrentConfig, n_symbols: int, n_classes: int, n_segments: int = 1, pad_id: int = 0
+    ) -> None:
+        super().__init__()
+        self.config: RecurrentConfig = config
+        self.pad_id = pad_id
+        d, attends = config.d_model, config.attention != "none"
+        self.words = Embedding(n_symbols, d)
+        self.segments = nn.Embedding(n_segments, d) if n_segments > 1 else None  # the first text of a pair, the second
+        self.dropout = Dropout(config.dropout)
+        layers = (config.n_layers, config.dropout, config.bidirectional, config.reverse and not attends)
+        self.encoder = Recurrence(self.cell, d, d, *layers)
+        self.attention = RecurrentAttention("additive", d) if attends else None
+        self.question = nn.Parameter(torch.randn(d)) if attends else None
+        self.output = nn.Linear(d, n_classes)
+
+    def features(self, ids: Tensor, segments: Tensor, trace: Trace | None = None) -> Tensor:
+        visible = padding_visible(ids, self.pad_id)  # (B, 1, 1, S)
+        lengths = None if visible is None else visible.flatten(1).sum(1)  # (B,)
+        x: Tensor = self.words(ids)  # (B, S, D)
+        if trace is not None:
+            x = trace.record("words.embedding", x, kind="embedding", axes=("source", "unit"))
+        if self.segments is not None:
+            x = x + self.segments(segments)
+        states, last = self.encoder(self.dropout(x), lengths, trace=at(trace, "encoder", ("source",)))  # (B, S, D)
+        vector = last[-1][0]  # (B, D)
+        if self.attention is not None and self.question is not None:
+            asked = self.question.expand(len(ids), 1, 1, -1)
+            vector = self.attention(asked, self.attention.keys_values(states), visible, at(trace, "attention"))[:, 0, 0]
+        out: Tensor = self.dropout(vector)
+        return out
+
+
+class RNNClassifier(RecurrentClassifier):
+    """With the cell of `RNN`."""
+
+    cell = "rnn"
+
+
+class LSTMClassifier(RecurrentClassifier):
+    """With the cell of `LSTM`."""
+
+    cell = "lstm"
+
+
+class GRUClassifier(RecurrentClassifier):
+    """With the cell of `GRU`."""
 
     cell = "gru"

@@ -19,6 +19,7 @@ from regard.nn import (
     Activation,
     AttentionKind,
     Embedding,
+    EncoderLayer,
     FeedForward,
     InputEmbedding,
     KeyValues,
@@ -130,23 +131,6 @@ class TransformerState:
         return TransformerState(self.position, past, memory, visible, n_beams)
 
 
-class EncoderLayer(nn.Module):
-    """Section 3.1, encoder: self-attention, then feed-forward."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.self_attention = MultiHeadAttention(config.d_model, config.n_heads, config.attention)
-        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation)
-        self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(2))
-
-    def forward(self, x: Tensor, visible: Tensor | None, trace: Trace | None = None) -> Tensor:
-        """(B, S, D) → (B, S, D)."""
-        self_trace, ff_trace = at(trace, "self_attention"), at(trace, "feed_forward")
-        x = self.residuals[0](x, lambda y: self.self_attention(y, visible=visible, trace=self_trace), self_trace)
-        x = self.residuals[1](x, lambda y: self.feed_forward(y, ff_trace), ff_trace)
-        return x
-
-
 class DecoderLayer(nn.Module):
     """Section 3.1, decoder: masked self-attention, attention over the encoder's output, then feed-forward."""
 
@@ -205,7 +189,9 @@ class Transformer(TranslationModel):
         source = target if config.tie == "all" else Embedding(n_src_symbols, config.d_model)
         self.source = InputEmbedding(source, self._positions(), config.dropout)
         self.target = InputEmbedding(target, self._positions(), config.dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
+        layer = (config.d_model, config.d_ff, config.n_heads, config.dropout)
+        kinds = (config.norm, config.activation, config.attention)
+        self.encoder = nn.ModuleList(EncoderLayer(*layer, *kinds) for _ in range(config.n_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
         # pre-norm does not normalise the output of the last layer, so each stack ends with one more LayerNorm
         final_norm = nn.LayerNorm if config.norm == "pre" else lambda _: nn.Identity()

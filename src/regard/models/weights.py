@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -26,9 +26,19 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def load_weights(model: nn.Module, given: Mapping[str, Tensor]) -> None:
-    """Copy these values into the model. All names, shapes and dtypes must match."""
+def load_weights(model: nn.Module, given: Mapping[str, Tensor], *, except_for: Sequence[str] = ()) -> None:
+    """Copy these values into the model. All names, shapes and dtypes must match.
+
+    With `except_for`, these parts of the model keep their values, and what the model does not have is left out.
+    """
     own = named_weights(model)
+    if except_for:
+        own = {
+            name: tensor
+            for name, tensor in own.items()
+            if not f"{name}.".startswith(tuple(f"{part}." for part in except_for))
+        }
+        given = {name: tensor for name, tensor in given.items() if name in own}
     require_matching_tensors(own, given)
     with no_grad():
         for name, tensor in given.items():

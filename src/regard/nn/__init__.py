@@ -12,9 +12,11 @@ from regard.nn.dropout import Dropout as Dropout
 from regard.nn.embedding import Embedding as Embedding
 from regard.nn.embedding import InputEmbedding as InputEmbedding
 from regard.nn.embedding import LearnedPositions as LearnedPositions
+from regard.nn.embedding import NoPositions as NoPositions
 from regard.nn.embedding import Positions as Positions
 from regard.nn.embedding import SinusoidalPositions as SinusoidalPositions
 from regard.nn.embedding import sinusoid as sinusoid
+from regard.nn.encoder_layer import EncoderLayer as EncoderLayer
 from regard.nn.linear import Linear as Linear
 from regard.nn.linear import linear as linear
 from regard.nn.recurrence import CellName as CellName

@@ -61,6 +61,19 @@ class SinusoidalPositions(Positions):
         return table[first:end]
 
 
+class NoPositions(Positions):
+    """No positions: the text is a bag of words."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.zeros: Tensor
+        self.register_buffer("zeros", torch.zeros(1, d_model), persistent=False)
+
+    def forward(self, n_positions: int, first: int = 0) -> Tensor:
+        """(T, D)"""
+        return self.zeros.expand(n_positions, -1)
+
+
 class LearnedPositions(Positions):
     """Table 3, row (E): one learned vector per position, up to `max_positions`."""
 

@@ -164,14 +164,17 @@ class Replay:
 
     def _on_examined(self, event: Event) -> None:
         report = event.get("report")
-        if not isinstance(report, dict) or not all(isinstance(report.get(side), dict) for side in ("source", "target")):
+        if not isinstance(report, dict):
             return
-        source, target = ({name: report[side].get(name) for name in _SIDE_FIELDS} for side in ("source", "target"))
-        self._corpora.append({"n_pairs": number(report.get("n_pairs")), "source": source, "target": target})
+        corpus = report.get("name")
+        if all(isinstance(report.get(side), dict) for side in ("source", "target")):
+            source, target = ({name: report[side].get(name) for name in _SIDE_FIELDS} for side in ("source", "target"))
+            self._corpora.append({"n_pairs": number(report.get("n_pairs")), "source": source, "target": target})
+            corpus = source["name"]
         findings = report.get("findings")
         for finding in findings if isinstance(findings, list | tuple) else []:
             if isinstance(finding, dict) and len(self._findings) < MAX_FINDINGS:
-                self._findings.append({"corpus": source["name"], **limit_sizes(finding)})
+                self._findings.append({"corpus": corpus, **limit_sizes(finding)})
 
     def _on_plan(self, event: Event) -> None:
         self._plan = limit_sizes({name: value for name, value in event.items() if name not in ("event", "at")})

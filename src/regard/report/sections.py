@@ -77,8 +77,12 @@ def text_findings(run: RunSummary) -> str:
         for side in (corpus["source"], corpus["target"])
     )
     table = (
-        '<div class="wide"><table>\n<thead><tr><th>file</th><th>lines</th><th>blank</th><th>words per line</th>'
-        f"<th>characters per line</th></tr></thead>\n<tbody>{rows}</tbody>\n</table></div>"
+        ""
+        if not rows
+        else (
+            '<div class="wide"><table>\n<thead><tr><th>file</th><th>lines</th><th>blank</th><th>words per line</th>'
+            f"<th>characters per line</th></tr></thead>\n<tbody>{rows}</tbody>\n</table></div>"
+        )
     )
     items = "\n".join(map(_finding, run.findings))
     findings = f'<ul class="findings">\n{items}\n</ul>' if items else "<p>The data doctor found no problems.</p>"

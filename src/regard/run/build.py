@@ -76,7 +76,8 @@ def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Tr
     torch.manual_seed(random_key(config.seed, "weights"))
     model = spec.build()
     if prepared.parent is not None:
-        load_weights(model, named_weights(load_described(prepared.parent).model))
+        new = () if prepared.task.continues(prepared.parent, prepared.data) else model.own_parts
+        load_weights(model, named_weights(load_described(prepared.parent).model), except_for=new)
     checkpoints = Checkpoints(
         out / "checkpoints",
         keep_last=max(2, config.average if config.average_of == "last" else 0),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from regard.tasks import Raw
 
 MAX_WARMUP = 4000  # the paper's
-SECONDS_BETWEEN_VALIDATIONS = 40
 MIN_STEPS = 20
 STEP_COUNTS = ("steps", "warmup", "save_every", "validate_every")
 
@@ -32,13 +31,14 @@ def default_intervals(given: Raw) -> Raw:
 
 
 def default_length(
-    n_examples: int,
+    epochs: float,
     steps_per_epoch: int,
     seconds_per_step: float,
     seconds_left: float | None,
     given_steps: int | None = None,
+    seconds_between_validations: float = 40,
 ) -> Raw:
-    """The number of steps: as many as fit into the time left, or a number of epochs that suits the size of the corpus.
+    """The number of steps: as many as fit into the time left, or those of `epochs`.
 
     Warm-up, cooldown and intervals follow from the number of steps, or from `given_steps` if the recipe has it.
     """
@@ -47,10 +47,9 @@ def default_length(
     elif seconds_left is not None:
         steps = max(MIN_STEPS, int(seconds_left / seconds_per_step))
     else:
-        epochs = max(5.0, min(60.0, 30 * (50_000 / n_examples) ** 0.35))
         steps = max(MIN_STEPS, min(100_000, round(epochs * steps_per_epoch)))
     # a validation takes seconds, so keep some time between two of them
-    interval = max(10, min(1500, steps // 20), min(steps // 4, round(SECONDS_BETWEEN_VALIDATIONS / seconds_per_step)))
+    interval = max(10, min(1500, steps // 20), min(steps // 4, round(seconds_between_validations / seconds_per_step)))
     training = {
         "steps": steps,
         # with few epochs the learning rate stays high for longer; at 10 epochs little of that gain is left

@@ -19,7 +19,7 @@ from regard.errors import RecipeError, RunError
 from regard.models import ARCHITECTURES, Situation
 from regard.run.build import PreparedRun, build_training, describe_parent, prepare_run
 from regard.run.callbacks import Callbacks
-from regard.run.defaults import MIN_STEPS, default_length
+from regard.run.defaults import MIN_STEPS, default_intervals, default_length
 from regard.run.recipe import Recipe, identity, merge
 from regard.tasks import TASKS, Raw
 from regard.training import check_precision, has_fast_bfloat16, measure_seconds_per_step
@@ -70,15 +70,18 @@ def _with_defaults(
     """
     recipe, data, fine_tunes = prepared.recipe, prepared.data, prepared.parent is not None
     architecture, budget = recipe.architecture, recipe.training.budget_seconds
-    defaults = architecture.defaults
+    defaults = prepared.task.defaults or architecture.defaults
+
+    situation = Situation(len(data.train), data.n_targets, None, fine_tunes)
 
     def with_size(n_steps: float | None) -> Raw:
-        situation = Situation(len(data.train), data.n_targets, n_steps, fine_tunes)
-        sized = given if fine_tunes else merge({"model": defaults.model(architecture.presets, situation)}, given)
-        training = defaults.training(Recipe.build(sized).config, situation)
+        timed = situation._replace(n_steps=n_steps)
+        sized = given if fine_tunes else merge({"model": defaults.model(architecture.presets, timed)}, given)
+        training = defaults.training(Recipe.build(sized).config, timed)
         # bfloat16 where the hardware supports it: faster, same quality per step (docs/experiments.md)
         precision = "bfloat16" if fast_bfloat16 else "float32"
-        return merge({"training": training | {"precision": precision}}, sized)
+        intervals = default_intervals(merge({"training": training}, sized))
+        return merge({"training": training | {"precision": precision}}, intervals, sized)
 
     values = with_size(None if budget is None else 0)
     speed = measure(_with_recipe(prepared, values))
@@ -88,7 +91,8 @@ def _with_defaults(
     left = _seconds_left(budget, started_at, speed)
     steps_per_epoch = _steps_per_epoch(_with_recipe(prepared, values))
     given_steps = given.get("training", {}).get("steps")
-    length = default_length(len(data.train), steps_per_epoch, speed.seconds_per_step, left, given_steps)
+    epochs, interval = defaults.epochs(situation), defaults.seconds_between_validations
+    length = default_length(epochs, steps_per_epoch, speed.seconds_per_step, left, given_steps, interval)
     regularisation = defaults.regularisation(length["training"]["steps"] / steps_per_epoch)
     return _with_recipe(prepared, merge(length, {"model": regularisation}, values)), speed
 
@@ -123,9 +127,9 @@ def _seconds_left(budget: float | None, started_at: float, speed: _Speed) -> flo
 def _values_from_parent(task: str, parent: Description, given: Raw) -> Raw:
     """Fine-tuning: the model and, for example, its vocabulary are the parent's; only dropout may differ."""
     spec = model_spec(parent)
-    if spec.task != task:
-        raise RecipeError(f"{parent.directory} is a model for {spec.task}, not for {task}", hint="drop --from")
     architecture = ARCHITECTURES[spec.architecture]
+    if spec.task not in (TASKS[task].starts_from or (task,)) or task not in architecture.models:
+        raise RecipeError(f"{parent.directory} is a model for {spec.task}, not for {task}", hint="drop --from")
     model = spec.config.model_dump(exclude={"dropout"}) | {"architecture": spec.architecture}
     inherited = TASKS[task].inherit(parent)
     preset = architecture.presets.get(given.get("model", {}).get("preset"))

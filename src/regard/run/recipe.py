@@ -41,6 +41,7 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
         measures = [measure.name for measure in self.measures]
         if self.training.best_by not in measures:
             raise ValueError(f"training.best_by = '{self.training.best_by}' is not one of {', '.join(measures)}")
+        self.architecture.models[self.task].check(self.config)
         TASKS[self.task].check(self)
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -15,8 +15,9 @@ from pydantic import BaseModel
 
 from regard.artifact import Description, LoadedModel
 from regard.data import Batch, Collator, Examples, fixed_order
+from regard.evaluate.significance import Interval
 from regard.metrics import Measure
-from regard.models import Sizes
+from regard.models import Defaults, Sizes
 from regard.training import TrainingConfig, Validation
 
 Raw = dict[str, Any]  # the values of a recipe, or of part of one, as read from TOML
@@ -92,6 +93,10 @@ class Evaluation(NamedTuple):
 
     metrics: Mapping[str, float]
     n_examples: int
+    intervals: Mapping[str, Interval] = {}  # of some measures, 95%
+    details: Mapping[str, Any] = {}  # more results, for JSON
+    text: str = ""  # more results, for the terminal
+    draw: Callable[[], Any] | None = None  # a Picture
 
 
 D = TypeVar("D", bound=Data)
@@ -111,6 +116,8 @@ class Task(ABC, Generic[D]):
     measures: ClassVar[tuple[Measure, ...]]  # in the order in which they are shown; "loss" is one of them
     examples: ClassVar[str] = "examples"  # what the training data consists of
     unit: ClassVar[str] = "tokens"  # what training processes per second
+    defaults: ClassVar[Defaults | None] = None  # in place of the architecture's
+    starts_from: ClassVar[tuple[str, ...]] = ()  # the tasks whose models can be fine-tuned; without any, only its own
 
     def check(self, recipe: Any) -> None:
         """Raises ValueError for values of a recipe that do not go together."""
@@ -118,6 +125,10 @@ class Task(ABC, Generic[D]):
     def inherit(self, parent: Description) -> Inherited:
         """For fine-tuning: values of the sections that follow from the model to start from."""
         return Inherited({}, {})
+
+    def continues(self, parent: Description, data: D) -> bool:
+        """Whether the outputs are those of the model to start from; if not, `Model.own_parts` are new."""
+        return parent.task == self.name
 
     @abstractmethod
     def examine(self, recipe: Any, on_progress: OnProgress) -> Examined:

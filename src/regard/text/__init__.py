@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from regard.text.corpus import is_held_out as is_held_out
     from regard.text.doctor.examine import examine as examine
     from regard.text.doctor.findings import CorpusReport as CorpusReport
+    from regard.text.labelled import LabelledFile as LabelledFile
+    from regard.text.labelled import read_labelled as read_labelled
+    from regard.text.labelled import sort_labels as sort_labels
     from regard.text.lines import STDIN as STDIN
     from regard.text.lines import ReadNotes as ReadNotes
     from regard.text.lines import read_lines as read_lines
@@ -31,6 +34,7 @@ else:
         "corpus": ["Corpus", "count_pairs", "fingerprint", "held_out_share", "is_held_out"],
         "doctor.examine": ["examine"],
         "doctor.findings": ["CorpusReport"],
+        "labelled": ["LabelledFile", "read_labelled", "sort_labels"],
         "lines": ["STDIN", "ReadNotes", "read_lines"],
         "normalise": ["normalise"],
         "tokenizer": ["TOKENIZER_FILES", "Tokenizer", "TokenizerPair", "read_tokenizers"],

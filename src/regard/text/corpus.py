@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from regard.errors import DataError
 from regard.text.lines import ReadNotes, read_lines, read_lines_or_none
@@ -76,13 +76,20 @@ def count_pairs(corpus: Corpus, *, on_bad: OnBadPair = "raise") -> int:
     return sum(1 for _ in corpus.pairs(on_bad=on_bad))
 
 
-def fingerprint(corpus: Corpus) -> str:
-    """SHA-256 of the files, which changes with any byte."""
+class _HasFiles(Protocol):
+    @property
+    def files(self) -> tuple[Path, ...]: ...
+
+
+def fingerprint(corpus: _HasFiles) -> str:
+    """SHA-256 of the files of a corpus, which changes with any byte."""
     digest = hashlib.sha256()
     for path in corpus.files:
         try:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
+        except FileNotFoundError as error:
+            raise DataError(f"{path}: no such file", hint="check the path") from error
         except OSError as error:
             raise DataError(
                 f"{path}: cannot be read ({error.strerror or error})", hint="check its permissions"

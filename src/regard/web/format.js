@@ -100,5 +100,8 @@ export function formatPrediction(prediction) {
 /** @param {any} value of JSON */
 export function formatValue(value) {
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : formatNumber(value, 4);
-  return typeof value === "string" ? value : JSON.stringify(value);
+  if (typeof value === "string" || Array.isArray(value) || value === null || typeof value !== "object") {
+    return typeof value === "string" ? value : JSON.stringify(value);
+  }
+  return Object.entries(value).map(([name, inner]) => `${name} ${formatValue(inner)}`).join(", ");
 }

@@ -28,10 +28,14 @@ def look_at_example(described: "Description", value: str, outputs: Outputs) -> N
     look = task_of(described).look(described, value)
     if outputs.json is not None:
         outputs.write_json(look.to_dict())
+    if outputs.png is not None or outputs.svg is not None:
+        outputs.draw(look.picture())
     if not outputs.any:
         console = Console(highlight=False, soft_wrap=True)
         for name, predicted in look.prediction.items():
             console.print(Text(escape_controls(f"{name}: {predicted}")))
+        if table := look.table():
+            print_columns(console, [tuple(Text(escape_controls(cell)) for cell in row) for row in table], {1, 3})
         print_columns(console, list(recorded_rows(look.trace)), right_aligned=set())
 
 

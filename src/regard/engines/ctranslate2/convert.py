@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from regard.artifact import LoadedModel
 from regard.engines.alignment_head import alignment_head
 from regard.errors import ArtifactError
-from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer
-from regard.nn import FeedForward, MultiHeadAttention, Residual
+from regard.models.transformer import DecoderLayer, Transformer
+from regard.nn import EncoderLayer, FeedForward, MultiHeadAttention, Residual
 
 Quantization = Literal["float32", "int8"]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,11 +12,11 @@ from typing import Any
 from regard.artifact import Description
 from regard.data import TokenStore, build_store, open_store
 from regard.data.build import LinePair
-from regard.durable import commit_directory, read_regular_file, verify_directory
 from regard.engines.engine import n_cores
-from regard.errors import ArtifactError, DataError, RunError
+from regard.errors import DataError, RunError
 from regard.tasks.task import OnProgress
 from regard.tasks.translation.sections import DataConfig, TextConfig
+from regard.tasks.vocabulary import cached_tokenizers, digest
 from regard.text import (
     Corpus,
     CorpusReport,
@@ -29,7 +27,6 @@ from regard.text import (
     fingerprint,
     held_out_share,
     is_held_out,
-    read_tokenizers,
     train_tokenizer,
 )
 from regard.text.corpus import OnBadPair
@@ -71,7 +68,7 @@ class Corpora:
     def key(self) -> str:
         """Changes with any pair, its tag, or whether it is for training or validation."""
         tags = [corpus.tag for corpus in (*self.train, *self.validation)]
-        return _digest(self.fingerprint, self.held_out, self.seed, self.on_bad, len(self.train), tags)
+        return digest(self.fingerprint, self.held_out, self.seed, self.on_bad, len(self.train), tags)
 
     def training_pairs(self) -> Iterator[LinePair]:
         """(source, target, number of the corpus), without the held-out pairs."""
@@ -124,7 +121,7 @@ def data_values(data: DataConfig, n_pairs: int, seed: int) -> dict[str, Any]:
 
 def fingerprint_all(data: DataConfig) -> str:
     """Changes with any byte of any file."""
-    return _digest(*(fingerprint(config.corpus()) for config in (*data.train, *data.validation)))
+    return digest(*(fingerprint(config.corpus()) for config in (*data.train, *data.validation)))
 
 
 def language_facts(corpora: Corpora, text: TextConfig, parent: Description | None) -> dict[str, Any]:
@@ -141,35 +138,27 @@ def language_facts(corpora: Corpora, text: TextConfig, parent: Description | Non
 def make_tokenizers(directory: Path, corpora: Corpora, text: TextConfig, on_progress: OnProgress) -> TokenizerPair:
     """One joint vocabulary or one per language, built from the training pairs only; cached in `directory`."""
     settings = text.model_dump_json(include={"kind", "joint", "vocabulary"})
-    key = _digest(corpora.key, settings)
     names = ("tokenizer",) if text.joint else ("source", "target")
-    cached = _cached_tokenizers(directory, key)
-    if cached is not None:
-        return cached
-    on_progress("building the vocabulary", 0, None)
     tags = sorted({corpus.tag for corpus in corpora.train if corpus.tag is not None})
-    models = (
-        train_tokenizer(_lines(corpora, name), size=text.vocabulary, kind=text.kind, tags=tags, seed=corpora.seed)
-        for name in names
-    )
-    built = [Tokenizer(model) for model in models]
-    tokenizers = TokenizerPair(built[0], built[-1])
 
-    def write(temporary: Path) -> None:
-        for name, content in tokenizers.files().items():
-            (temporary / name).write_bytes(content)
-        (temporary / "key.json").write_text(json.dumps({"key": key}), encoding="utf-8")
+    def train() -> TokenizerPair:
+        on_progress("building the vocabulary", 0, None)
+        models = (
+            train_tokenizer(_lines(corpora, name), size=text.vocabulary, kind=text.kind, tags=tags, seed=corpora.seed)
+            for name in names
+        )
+        built = [Tokenizer(model) for model in models]
+        return TokenizerPair(built[0], built[-1])
 
-    commit_directory(directory, write)
-    return tokenizers
+    return cached_tokenizers(directory, digest(corpora.key, settings), train)
 
 
 def make_stores(
     directory: Path, corpora: Corpora, tokenizers: TokenizerPair, max_length: int, on_progress: OnProgress
 ) -> tuple[TokenStore, TokenStore]:
     """The training set and the validation set as token ids; cached in `directory`."""
-    vocabularies = _digest(tokenizers.source.to_bytes(), tokenizers.target.to_bytes())
-    key = _digest(corpora.key, vocabularies, max_length)
+    vocabularies = digest(tokenizers.source.to_bytes(), tokenizers.target.to_bytes())
+    key = digest(corpora.key, vocabularies, max_length)
 
     def store(name: str, parts: tuple[Corpus, ...], pairs: Iterator[LinePair]) -> TokenStore:
         return open_store(directory / name, key) or build_store(
@@ -238,17 +227,6 @@ def _encode(
     return tagged, tokenizers.target.encode_many(target for _, target, _ in chunk)
 
 
-def _cached_tokenizers(directory: Path, key: str) -> TokenizerPair | None:
-    """The tokenizers built earlier from the same text; None if there are none, or they are damaged."""
-    try:
-        verify_directory(directory)
-        if json.loads(read_regular_file(directory / "key.json", 10_000)) != {"key": key}:
-            return None
-        return read_tokenizers(directory)
-    except (ArtifactError, ValueError, OSError):
-        return None
-
-
 def _leaks_as_warnings(report: CorpusReport) -> CorpusReport:
     """Validation text inside the training text makes scores too good, not the model worse: reported, not refused."""
     findings = (replace(item, severity="warning") if item.kind == "leak" else item for item in report.findings)
@@ -273,11 +251,3 @@ def _raise_on_bad_line(corpus: Corpus) -> None:
         count_pairs(corpus)
     except DataError as error:
         raise DataError(error.message, hint=f"{error.hint}; or skip such lines with --set data.on_bad=skip") from error
-
-
-def _digest(*parts: Any) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode()
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()

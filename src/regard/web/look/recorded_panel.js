@@ -42,11 +42,12 @@ export class RecordedPanel {
   }
 
   #draw() {
-    const { model, steps, prediction, sites, attentions = [] } = this.#look;
+    const { model, steps, prediction, words, sites, attentions = ownAttentions(this.#look) } = this.#look;
     setAttribute(this.element, "lang", language());
     this.element.replaceChildren(
       make("h2", {}, t("look.recorded.predictions")),
       make("div", { class: "table-scroll", tabindex: 0 }, steps ? stepTable(steps) : predictionTable(prediction)),
+      ...(words?.length ? [dependenceTitle(), dependenceTable(words)] : []),
       ...attentions.flatMap((/** @type {any} */ attention) => mapPanels(this.#look, attention)),
       make("h2", {}, t("look.recorded.sites")),
       make("p", { class: "note" }, t("look.recorded.how", model?.size)),
@@ -86,15 +87,42 @@ function predictionTable(/** @type {Record<string, any>} */ prediction) {
   return table(t("look.recorded.predictions"), [t("look.recorded.field"), t("look.value")], rows);
 }
 
-/** The weights of each head of an attention between the translation and the source. */
+const dependenceTitle = () => make("h2", {}, t("look.recorded.words"));
+
+/** The words of a classified text: how probable its label is without each of them. */
+function dependenceTable(/** @type {any[]} */ words) {
+  return make(
+    "div",
+    { class: "table-scroll", tabindex: 0 },
+    table(
+      t("look.recorded.words"),
+      [t("look.recorded.word"), t("look.recorded.without"), t("look.recorded.gradient")],
+      words.map(({ text, without, gradient }) => [
+        wordElement(text, "source"),
+        without === null ? "" : percent(without),
+        percent(gradient),
+      ]),
+    ),
+  );
+}
+
+/** The attention of a text to itself, of a model that has no other text. */
+function ownAttentions(/** @type {any} */ { sites, arrays, source }) {
+  if (!source?.pieces) return [];
+  const isOwn = (/** @type {Site} */ { kind, axes }) =>
+    kind === "attention" && axes.slice(1).join() === "source,source";
+  return sites.filter(isOwn).map(({ path }) => ({ attention: "own", path, weights: arrays[path] }));
+}
+
+/** The weights of each head: of the translation on the source, or of a text on itself. */
 function mapPanels(/** @type {any} */ look, /** @type {any} */ { attention, path, weights }) {
   const array = decodeArray(weights);
-  if (attention !== "cross" || !array) return [];
+  if (!["cross", "own"].includes(attention) || !array) return [];
   return Array.from({ length: array.shape[0] }, (_, head) => {
     const view = {
-      rows: look.target.outputs.pieces,
+      rows: attention === "own" ? look.source.pieces : look.target.outputs.pieces,
       columns: look.source.pieces,
-      sides: { rows: "target", columns: "source" },
+      sides: { rows: attention === "own" ? "source" : "target", columns: "source" },
       values: array.at(head),
       visible: null,
       row: 0,
@@ -107,7 +135,8 @@ function mapPanels(/** @type {any} */ look, /** @type {any} */ { attention, path
     const map = new HeatMap({ onPick: (cell) => map.update({ ...view, ...cell }) });
     const panel = new Panel("map", map.element);
     map.update(view);
-    panel.update(`${path} · ${t("look.mapCaption")}`, () => headTable(view));
+    const name = attention === "own" ? `${path} · ${t("look.recorded.head", head + 1)}` : path;
+    panel.update(`${name} · ${t("look.mapCaption")}`, () => headTable(view));
     return panel.element;
   });
 }

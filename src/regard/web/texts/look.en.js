@@ -25,6 +25,11 @@ export const LOOK_EN = {
   "recorded.predictions": "What it predicted",
   "recorded.others": "Most likely instead",
   "recorded.field": "Field",
+  "recorded.words": "What the label depends on",
+  "recorded.word": "Word",
+  "recorded.without": "Probability of the label without it",
+  "recorded.gradient": "Share of the gradient",
+  "recorded.head": (n) => `head ${n}`,
   "recorded.sites": "What it computed",
   "recorded.how": (size) =>
     `${size ? `The model: ${size}. ` : ""}Each row of bars is a vector; the number beside it is its length. ` +

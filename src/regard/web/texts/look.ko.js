@@ -25,6 +25,11 @@ export const LOOK_KO = {
   "recorded.predictions": "모델의 예측",
   "recorded.others": "다른 후보",
   "recorded.field": "항목",
+  "recorded.words": "이렇게 예측한 근거",
+  "recorded.word": "단어",
+  "recorded.without": "이 단어를 뺐을 때의 확률",
+  "recorded.gradient": "기울기에서 차지하는 비율",
+  "recorded.head": (n) => `헤드 ${n}`,
   "recorded.sites": "모델이 계산한 값",
   "recorded.how": (size) =>
     `${size ? `모델 구조: ${size}. ` : ""}막대 한 줄이 벡터 하나이고, 옆의 숫자는 벡터의 길이입니다. ` +

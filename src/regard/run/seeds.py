@@ -1,0 +1,76 @@
+"""The same recipe with several seeds: a run each, in `seed-1`, `seed-2` …, and what they have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any, NamedTuple
+
+from regard.artifact import describe
+from regard.durable import make_directory, write_file
+from regard.errors import RunError
+from regard.evaluate.significance import Interval, mean_interval
+from regard.metrics import Measure, read_measures
+from regard.run.recipe import merge
+from regard.tasks import Raw
+
+SUMMARY_FILE = "seeds.json"
+
+
+class Spread(NamedTuple):
+    """A measure over several runs."""
+
+    measure: Measure
+    values: list[float]
+
+    @property
+    def interval(self) -> Interval:
+        """95%, of the mean, by Student's t."""
+        return mean_interval(self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        spread = {"mean": mean(self.values), "standard_deviation": stdev(self.values), "values": self.values}
+        return spread | {"interval": [self.interval.low, self.interval.high]}
+
+    def row(self) -> tuple[str, ...]:
+        """For a table: label, mean, standard deviation, interval of the mean, lowest and highest."""
+        show = self.measure.format
+        interval = f"{show(self.interval.low)} – {show(self.interval.high)}"
+        ends = f"{show(min(self.values))} – {show(max(self.values))}"
+        return (self.measure.label, show(mean(self.values)), show(stdev(self.values)), interval, ends)
+
+
+HEADER = ("measure", "mean", "deviation", "95% interval of the mean", "lowest – highest")
+
+
+def seed_runs(recipe: Raw, out: Path, n: int) -> list[tuple[Path, Raw]]:
+    """The run directory and the recipe of each seed, from that of the recipe on. A budget is for all of them."""
+    if (out / "recipe.toml").exists():
+        raise RunError(f"{out} is a run with one seed", hint="choose another directory for several")
+    training = recipe.get("training", {})
+    first, budget = training.get("seed", 1), training.get("budget_seconds")
+    share = {} if budget is None else {"budget_seconds": budget / n}
+    seeds = range(first, first + n)
+    return [(out / f"seed-{seed}", merge(recipe, {"training": share | {"seed": seed}})) for seed in seeds]
+
+
+def finished_seeds(out: Path) -> list[Path]:
+    """The runs that `write_summary` has written down; empty if `out` is no directory of seeds."""
+    try:
+        names = json.loads((out / SUMMARY_FILE).read_text(encoding="utf-8"))["runs"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [out / str(name) for name in names]
+
+
+def write_summary(out: Path, runs: Sequence[Path]) -> list[Spread]:
+    """The measures of the models on their validation sets; also written to `seeds.json`."""
+    facts = [describe(run).facts for run in runs]
+    measures = [measure for measure in read_measures(*facts) if all(measure.name in each for each in facts)]
+    spreads = [Spread(measure, [float(each[measure.name]) for each in facts]) for measure in measures]
+    summary = {"runs": [run.name for run in runs], "validation": {s.measure.name: s.to_dict() for s in spreads}}
+    make_directory(out)
+    write_file(out / SUMMARY_FILE, (json.dumps(summary, indent=1) + "\n").encode())
+    return spreads

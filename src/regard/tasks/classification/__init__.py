@@ -1,0 +1,1 @@
+"""Classification: labelled text in, a classifier out."""
