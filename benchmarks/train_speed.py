@@ -2,8 +2,9 @@
 
     python benchmarks/train_speed.py --data DIR      # with train.en and train.de, as in Multi30k
 
-All train on the same text, in alternation, each in its own process; the figures are medians. Regard and the plain
-loops get the same batches; the toolkits (peers/toolkits.py) make their own. The table is written to README.md.
+TINY and SMALL are Transformers; another architecture is compared with the peers that have it. All train on the same
+text, in alternation, each in its own process; the figures are medians. Regard and the plain loops get the same batches;
+the toolkits (peers/toolkits.py) make their own. The table is written to README.md.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,16 +35,21 @@ from regard.training import fast_matmul
 HERE = Path(__file__).parent
 N_SYMBOLS = 10_000
 MAX_TOKENS = 4_096
-SHAPES = {
-    "TINY": {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4, "dropout": 0.3},
-    "SMALL": {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1},
+_TRANSFORMER = {"architecture": "transformer", "n_heads": 4}
+SHAPES: dict[str, dict[str, Any]] = {
+    "TINY": {"d_model": 128, "d_ff": 256, "n_encoder_layers": 4, "n_decoder_layers": 4, "dropout": 0.3} | _TRANSFORMER,
+    "SMALL": {"d_model": 256, "d_ff": 1024, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1}
+    | _TRANSFORMER,
+    "CONVS2S": {"d_model": 128, "kernel": 3, "n_encoder_layers": 5, "n_decoder_layers": 5, "dropout": 0.3}
+    | {"architecture": "convs2s"},
 }
 LOOPS = {"torch": "torch.nn.Transformer", "huggingface": "Hugging Face Marian"}
 TITLES = LOOPS | {name: toolkit.title for name, toolkit in TOOLKITS.items()}
+PEERS = {"transformer": list(TITLES), "convs2s": ["opennmt"]}  # that have an architecture
 REGARD_ENVIRONMENT = {  # as cli/__init__.py sets it; the others get the environment unchanged
     "GOMP_SPINCOUNT": "20000", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"
 }  # fmt: skip
-GOALS = {"TINY": (1.75, 0.55), "SMALL": (1.5, 0.65)}
+GOALS = {"TINY": (1.75, "55%"), "SMALL": (1.5, "65%"), "CONVS2S": (1.5, "")}  # ratio, share of the best sgemm
 
 
 def read(data: Path) -> tuple[Corpus, Tokenizer]:
@@ -91,7 +98,7 @@ def write_batches(
     return sizes
 
 
-def flops(shape: dict, sizes: list[tuple[int, int, int, int]]) -> float:
+def transformer_flops(shape: dict, sizes: list[tuple[int, int, int, int]]) -> float:
     """Operations of all matrix products, forward and backward (3 ×), without target padding."""
     d_model, d_ff = shape["d_model"], shape["d_ff"]
     projection = d_model * d_model
@@ -104,6 +111,23 @@ def flops(shape: dict, sizes: list[tuple[int, int, int, int]]) -> float:
         )
         total += 2 * 3 * (encoder + decoder + tgt * N_SYMBOLS * d_model)
     return total
+
+
+def convs2s_flops(shape: dict, sizes: list[tuple[int, int, int, int]]) -> float:
+    """The same of ConvS2S: gated convolutions and four linear layers; two more and attention in every decoder layer."""
+    d_model = shape["d_model"]
+    projection = d_model * d_model
+    gated = 2 * shape["kernel"] * projection
+    total = 0.0
+    for n_rows, n_src, _, n_tokens in sizes:
+        src, tgt = n_rows * n_src, n_tokens
+        encoder = src * (shape["n_encoder_layers"] * gated + 2 * projection)
+        decoder = tgt * (shape["n_decoder_layers"] * (gated + 2 * projection + 2 * n_src * d_model) + 2 * projection)
+        total += 2 * 3 * (encoder + decoder + tgt * N_SYMBOLS * d_model)
+    return total
+
+
+FLOPS = {"transformer": transformer_flops, "convs2s": convs2s_flops}
 
 
 def sgemm_speeds(n_threads: int) -> list[float]:
@@ -122,7 +146,7 @@ def sgemm_speeds(n_threads: int) -> list[float]:
 def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     """Time Regard's training steps and print one JSON line."""
     from regard.data import Batch, Place
-    from regard.models import ModelSpec, TransformerConfig
+    from regard.models import ARCHITECTURES, ModelSpec
     from regard.training import TrainingConfig, keep_freed_memory
     from regard.training.loop import Training, train_step
     from regard.training.optimizers import set_rate
@@ -131,7 +155,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
     keep_freed_memory()
     torch.set_num_threads(shape.pop("n_threads"))
     torch.manual_seed(1)
-    n_symbols = shape.pop("n_symbols")
+    n_symbols, architecture = shape.pop("n_symbols"), shape.pop("architecture")
     arrays = np.load(batches_file)
     batches = []
     for i in range(len(arrays.files) // 3):
@@ -140,7 +164,7 @@ def ours(shape_file: Path, batches_file: Path, n_steps: int) -> None:
         batches.append(Batch((src, tgt_in), (targets,), (int((out != 0).sum()),), place, np.arange(len(src))))
     config = TrainingConfig(clip=1.0)
     sizes = {"n_src_symbols": n_symbols, "n_tgt_symbols": n_symbols, "pad_id": 0}
-    spec = ModelSpec("translation", "transformer", TransformerConfig(**shape), sizes)
+    spec = ModelSpec("translation", architecture, ARCHITECTURES[architecture].config(**shape), sizes)
     training = Training(
         config=config, spec=spec, model=spec.build(), loader=None, validate=None, measures=(), checkpoints=None,
         device=torch.device("cpu"), identity={},
@@ -186,7 +210,9 @@ def contenders(folder: Path, shape_name: str, args: argparse.Namespace) -> dict[
     def regard() -> float:
         return loop_speed([sys.executable, __file__, "--ours", *files], REGARD_ENVIRONMENT)
 
-    return {"regard": regard} | {TITLES[name]: partial(peer, name) for name in args.peers}
+    return {"regard": regard} | {
+        TITLES[name]: partial(peer, name) for name in args.peers if name in PEERS[shape["architecture"]]
+    }
 
 
 def measure_in_alternation(
@@ -220,7 +246,7 @@ def measure(folder: Path, sizes: list, args: argparse.Namespace) -> list[str]:
     used = [sizes[step % len(sizes)] for step in range(args.steps)]
     for name in args.shapes:
         speeds, failures, products = measure_in_alternation(name, contenders(folder, name, args), args)
-        flops_per_token = flops(SHAPES[name], used) / sum(size[3] for size in used)
+        flops_per_token = FLOPS[SHAPES[name]["architecture"]](SHAPES[name], used) / sum(size[3] for size in used)
         median = {title: statistics.median(values) for title, values in speeds.items() if title not in failures}
         best_peer = max((speed for title, speed in median.items() if title != "regard"), default=float("nan"))
         peak, typical = max(products), statistics.median(products)
@@ -232,7 +258,7 @@ def measure(folder: Path, sizes: list, args: argparse.Namespace) -> list[str]:
             shares = f"{speed * flops_per_token / peak:.0%} | {speed * flops_per_token / typical:.0%}"
             rows.append(f"| {name} | {title} | {speed:,.0f} | {speed / best_peer:.2f} | {shares} |")
         ratio, share = GOALS[name]
-        rows.append(f"| {name} | *goal* | | *{ratio:.2f}* | *{share:.0%}* | |")
+        rows.append(f"| {name} | *goal* | | *{ratio:.2f}* | {share and f'*{share}*'} | |")
         sgemm = f"{name}: sgemm at best {peak / 1e9:.0f}, median {typical / 1e9:.0f} GFLOPS"
         print(f"{sgemm}; {flops_per_token / 1e6:.1f} MFLOP per target token", file=sys.stderr)
     return rows

@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,8 +26,11 @@ def test_every_benchmark_loads(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     runpy.run_path(str(path), run_name="benchmark")
 
 
-def test_train_speed_measures_training_steps(tmp_path: Path) -> None:
-    (tmp_path / "shape.json").write_text(json.dumps(SHAPE | {"n_symbols": 20, "n_threads": 1}))
+@pytest.mark.parametrize(
+    "shape", [SHAPE | {"architecture": "transformer"}, {"architecture": "convs2s", "d_model": 16, "kernel": 3}]
+)
+def test_train_speed_measures_training_steps(tmp_path: Path, shape: dict[str, Any]) -> None:
+    (tmp_path / "shape.json").write_text(json.dumps(shape | {"n_symbols": 20, "n_threads": 1}))
     ids = np.array([[5, 6, 3], [7, 3, 0]])
     np.savez(tmp_path / "batches.npz", src0=ids, in0=ids, out0=ids)
     command = [sys.executable, BENCHMARKS / "train_speed.py", "--ours", "shape.json", "batches.npz", "1"]

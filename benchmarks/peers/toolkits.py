@@ -87,6 +87,22 @@ def marian(job: Job) -> list[str]:
     return ["-c", TRAIN_MARIAN, *(str(word) for option, values in options.items() for word in (option, *values))]
 
 
+OPENNMT_MODELS: dict[str, Callable[[dict], dict]] = {  # by architecture: the options that set it
+    "transformer": lambda shape: {
+        "encoder_type": "transformer",
+        "decoder_type": "transformer",
+        "position_encoding": True,
+        "transformer_ff": shape["d_ff"],
+        "heads": shape["n_heads"],
+    },
+    "convs2s": lambda shape: {
+        "encoder_type": "cnn",
+        "decoder_type": "cnn",
+        "cnn_kernel_width": shape["kernel"],
+    },
+}
+
+
 def opennmt(job: Job) -> list[str]:
     shape, vocabulary = job.shape, str(job.folder / "opennmt.txt")
     config = {
@@ -97,13 +113,8 @@ def opennmt(job: Job) -> list[str]:
         "src_vocab_size": shape["n_symbols"],
         "tgt_vocab_size": shape["n_symbols"],
         "save_model": str(job.out / "model"),
-        "encoder_type": "transformer",
-        "decoder_type": "transformer",
-        "position_encoding": True,
         "hidden_size": shape["d_model"],
         "word_vec_size": shape["d_model"],
-        "transformer_ff": shape["d_ff"],
-        "heads": shape["n_heads"],
         "enc_layers": shape["n_encoder_layers"],
         "dec_layers": shape["n_decoder_layers"],
         "dropout": [shape["dropout"]],
@@ -123,7 +134,7 @@ def opennmt(job: Job) -> list[str]:
         "save_checkpoint_steps": job.n_updates,
         "report_every": 1,
         "seed": 1,
-    }
+    } | OPENNMT_MODELS[shape["architecture"]](shape)
     (job.out / "opennmt.yaml").write_text(json.dumps(config))  # JSON is YAML
     return ["-m", "onmt.bin.train", "-config", str(job.out / "opennmt.yaml")]
 

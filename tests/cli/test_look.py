@@ -261,3 +261,15 @@ def test_escape_sequences_never_reach_the_terminal() -> None:
     stdout = run(MODEL, "7 \x1b[2J4 [red]7[/red]").stdout
     assert "\x1b" not in stdout
     assert "[red]" in stdout
+
+
+def test_reach_shows_how_far_each_layer_sees(tmp_path: Path) -> None:
+    *_, heading, layer = run(MODEL, TEXT, "--show", "reach").stdout.splitlines()
+    assert heading.split("  ")[0] == "after layer"
+    assert all(title in heading for title in ("source ← source", "translation ← translation", "translation ← source"))
+    assert layer.split()[0] == "1" and "(100%)" in layer  # attention sees the whole source
+    record = json.loads(run(MODEL, TEXT, "--show", "reach", "--json", "-").stdout)
+    n_source = len(record["source"]["pieces"])
+    assert record["reach"][0]["first_layer"] == [[1] * n_source] * n_source
+    run(MODEL, TEXT, "--show", "reach", "--svg", tmp_path / "reach.svg")
+    assert "Reach" in (tmp_path / "reach.svg").read_text()

@@ -27,6 +27,7 @@ from regard.lens.interventions import UNCHANGED, Head, Interventions
 from regard.lens.look import Look, Target, output_steps
 from regard.lens.look_json import count_numbers
 from regard.lens.pairs import EncodedPairs
+from regard.lens.reach import measure_reach
 from regard.lens.search import search, start_search
 from regard.lens.words import TokenizedText
 from regard.models import TranslationModel, model_sites
@@ -64,11 +65,12 @@ class Lens:
         beam: int = 4,
         target: str | None = None,
         dependence: bool = False,
+        reach: bool = False,
     ) -> Look:
         """Translate one sentence, or use the given translation, and record every intermediate value.
 
         `target` is the target language, if the model has several. `dependence` also measures how much each output
-        depends on each source word.
+        depends on each source word, `reach` after how many layers each position depends on each token.
         """
         ids = self._source_ids(text, target)
         given = None if translation is None else self._target_ids(translation)
@@ -98,6 +100,7 @@ class Lens:
             interventions=interventions,
             change=change,
             dependence=measure_dependence(model, source, input_ids, outputs) if dependence else None,
+            reach=measure_reach(model, source.ids, input_ids, outputs) if reach else None,
         )
 
     @torch.inference_mode()

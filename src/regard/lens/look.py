@@ -18,6 +18,7 @@ from regard.lens.beam_tree import BeamTree
 from regard.lens.before_after import Change
 from regard.lens.dependence import Dependence, rank_agreement
 from regard.lens.interventions import ATTENTION_NAMES, Attention, Head, Interventions
+from regard.lens.reach import Reach
 from regard.lens.words import TokenizedText
 from regard.nn import Site, Trace
 from regard.text.tokenizer import Tokenizer
@@ -72,6 +73,7 @@ class Look:
     interventions: Interventions
     change: Change | None  # None without interventions
     dependence: Dependence | None = None  # if it was asked for
+    reach: tuple[Reach, ...] | None = None  # if it was asked for
 
     @cached_property
     def log_probability(self) -> float:

@@ -53,6 +53,7 @@ def look_dict(look: Look, arrays: ArrayFormat) -> dict[str, Any]:
         **sites_dict(look.trace),
         "arrays": values.others(),
         "dependence": _dependence_dict(look, values.encode),
+        "reach": None if look.reach is None else [reach.to_dict() for reach in look.reach],
         "steps": [
             {"chosen": vars(step.chosen), "top": [vars(prediction) for prediction in step.top], "entropy": step.entropy}
             for step in look.steps

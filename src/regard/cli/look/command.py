@@ -15,7 +15,11 @@ _N_POSITIONS, _PAPER_D_MODEL, _BEAM = 100, 512, 4
 # options that only some modes use
 _CORPUS = {"source", "reference", "bleu"}
 _SELECTION = {"attention", "layer", "head", "level"}
-_NO_SELECTION: dict[str, set[str]] = {"states": _SELECTION, "dependence": _SELECTION - {"level"}}
+_NO_SELECTION: dict[str, set[str]] = {
+    "states": _SELECTION,
+    "dependence": _SELECTION - {"level"},
+    "reach": _SELECTION,
+}
 _INTERVENTIONS = {"heads_off", "no_scale", "no_mask", "positions_as"}
 _SENTENCE = {"translation", "beam", "show"} | _SELECTION | _INTERVENTIONS
 
@@ -75,7 +79,7 @@ def look(
         if show in _NO_SELECTION:
             options.reject(context, f"--show {show}", _NO_SELECTION[show])
         if outputs.only_json:
-            options.reject(context, "--json", _SELECTION | (set() if show == "dependence" else {"show"}))
+            options.reject(context, "--json", _SELECTION | (set() if show in ("dependence", "reach") else {"show"}))
         from regard.cli.look.sentence import look_at_sentence, parse_heads
         from regard.lens import Interventions
 

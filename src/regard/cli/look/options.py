@@ -21,7 +21,7 @@ _INTERVENTIONS, _CORPUS = "Interventions: change the model and compare", "All he
 
 AttentionName = Literal["encoder", "decoder", "cross"]
 LevelName = Literal["words", "pieces"]
-ShowName = Literal["attention", "scores", "states", "dependence"]
+ShowName = Literal["attention", "scores", "states", "dependence", "reach"]
 PositionsName = Literal["normal", "shuffled", "none"]
 Run = Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory or model directory.")]
 Text = Annotated[str | None, typer.Argument(metavar="TEXT", help="The sentence to translate.")]
@@ -70,7 +70,7 @@ Show = Annotated[
     ShowName,
     typer.Option(
         help="attention: its weights; scores: before the softmax; states: states and gates over time; dependence: what "
-        "each word depends on, by gradients and by leaving words out, beside attention."
+        "each word depends on, by gradients and by leaving words out, beside attention; reach: how far each layer sees."
     ),
 ]
 Heads = Annotated[bool, typer.Option("--heads", help="Measure each head over a corpus.", rich_help_panel=_CORPUS)]

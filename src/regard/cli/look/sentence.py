@@ -36,7 +36,8 @@ def look_at_sentence(
     lens = Lens.load(run)
     head = _selected_head(selection)
     _check_heads(interventions.heads_off if head is None else {head, *interventions.heads_off}, lens)
-    look = lens.look(text, interventions=interventions, dependence=show == "dependence", **settings)
+    settings |= {"dependence": show == "dependence", "reach": show == "reach"}
+    look = lens.look(text, interventions=interventions, **settings)
     if show == "states" and not look.recurrent_sites:
         raise UserError("this model has no states over time", hint="rnn, lstm and gru have; see docs/architectures.md")
     if show == "scores" and not look.layers(selection.attention or "cross"):
@@ -58,13 +59,15 @@ def look_at_sentence(
 
 
 def _draw(look: "Look", outputs: Outputs, show: ShowName, selection: HeadSelection, head: Head | None) -> None:
-    from regard.lens.plots.pictures import draw_dependence, draw_head, draw_heads, draw_vectors
+    from regard.lens.plots.pictures import draw_dependence, draw_head, draw_heads, draw_reach, draw_vectors
 
     attention = _shown_attention(look, selection, "cross" if show == "scores" else "encoder")
     if attention is not None and [site.shape[0] for site in look.layers(attention)] == [1]:
         head = Head(attention, 0, 0)  # the only one
     if show == "dependence":
         outputs.draw(draw_dependence(look, selection.level))
+    elif show == "reach":
+        outputs.draw(draw_reach(look))
     elif show == "states" or attention is None:
         outputs.draw(draw_vectors(look))
     elif head is not None:

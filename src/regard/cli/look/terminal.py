@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.lens.before_after import Change
     from regard.lens.interventions import Attention
     from regard.lens.look import Level, Look
+    from regard.lens.reach import Reach
 
 _MIN_NAMED_WEIGHT = 0.1
 
@@ -46,6 +47,8 @@ def print_look(
         _print_change(console, look.change)
     if show == "dependence":
         print_dependence(console, look, level, _probabilities(look, level))
+    elif show == "reach":
+        _print_reach(console, look.reach or ())
     elif show == "states":
         for rows in state_tables(look):
             print_columns(console, rows, right_aligned=set(range(1, len(rows[0]))))
@@ -70,6 +73,22 @@ def _print_map(
         named = name_largest(row, columns, -inf if before_softmax else _MIN_NAMED_WEIGHT)
         rows.append((Text(label), *probability, shades(shares), Text(named)))
     print_columns(console, rows, right_aligned={1} if attention == "cross" else set())
+
+
+def _print_reach(console: Console, reaches: "Sequence[Reach]") -> None:
+    """After each layer, the farthest tokens before and after a position that it depends on, and the share of all."""
+    rows: list[Row] = [("after layer", *(reach.title for reach in reaches))]
+    for layer in range(1, max(len(reach.layers) for reach in reaches) + 1):
+        rows.append((str(layer), *(_distances(reach, layer) for reach in reaches)))
+    print_columns(console, rows, right_aligned={0})
+
+
+def _distances(reach: "Reach", layer: int) -> str:
+    if layer > len(reach.layers):
+        return ""
+    found = reach.distances(layer)
+    numbers = "nothing" if found is None else f"{found[0]:+d} … {found[1]:+d}".replace("-", "−").replace("+0", "0")
+    return f"{numbers}  ({reach.share(layer):.0%})"
 
 
 def _weights(look: "Look", shown: "Head | Attention", level: "Level") -> "tuple[str, NDArray[np.float32]]":

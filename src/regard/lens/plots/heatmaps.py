@@ -49,6 +49,8 @@ _UNITS_NOTE = (
     "Each row is one sub-word, each column a unit. States: blue is above 0, brown below. Gates: white is 0, blue 1."
 )
 
+_REACH_NOTE = "The number of layers after which a position (row) depends on a word (column); white: it never does."
+
 _TABLE_WIDTH, _TABLE_HEIGHT, _CURVE_HEIGHT, _LEFT, _RIGHT = 8.5, 4.0, 0.62, 0.9, 0.6
 _CURVES = (0, 0.06, 0.15, 0.27, 0.5)  # dimensions as a share of d_model: later ones hardly change within a sentence
 _ENCODING_NOTE = (
@@ -223,6 +225,46 @@ def draw_units(maps: Sequence[tuple[AttentionMap, Sequence[str]]], title: str, s
         _draw_weights(axes, replace(units, limit=limit))
         row_labels.draw_left_of(axes)
         top += 0.2 + height + _GAP
+    return Picture(canvas.figure, title, typesetter.fonts.warnings)
+
+
+@dataclass(frozen=True)
+class ReachMap:
+    """After how many layers each row depends on each column, from 1; 0 if it never does."""
+
+    title: str
+    first_layer: NDArray[np.int64]  # (T, S)
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+def draw_reach_maps(maps: Sequence[ReachMap], sentences: tuple[str, ...]) -> Picture:
+    """One map below the other; the fewer layers, the darker."""
+    title = "Reach"
+    words = [word for one in maps for word in (*one.rows, *one.columns)]
+    typesetter = Typesetter(select_fonts([title, *sentences, *words]))
+    cell = min(max(8 / max(len(one.columns) for one in maps), 0.11), 0.3)
+    labels = [(_Labels(typesetter, one.rows, cell), _Labels(typesetter, one.columns, cell)) for one in maps]
+    left = MARGIN + max(rows.size for rows, _ in labels)
+    heading = Heading(typesetter, title, sentences, _REACH_NOTE, left + cell * max(len(one.columns) for one in maps))
+    heights = [
+        0.22 + cell * len(one.rows) + columns.size + _GAP for one, (_, columns) in zip(maps, labels, strict=True)
+    ]
+    top = MARGIN + heading.height
+    canvas = Canvas(heading.width + 2 * MARGIN, top + sum(heights) + MARGIN - _GAP, typesetter)
+    heading.draw(canvas, MARGIN, MARGIN)
+    for one, (rows, columns), height in zip(maps, labels, heights, strict=True):
+        canvas.text(left, top, one.title, 8)
+        axes = canvas.axes(left, top + 0.22, cell * len(one.columns), cell * len(one.rows))
+        shades = np.where(one.first_layer > 0, 1 - 0.85 * (one.first_layer - 1) / max(1, one.first_layer.max()), 0)
+        _draw_weights(axes, AttentionMap(one.title, shades))
+        rows.draw_left_of(axes)
+        columns.draw_below(axes)
+        for (row, column), layer in np.ndenumerate(one.first_layer):
+            if layer and cell >= _MIN_CELL_WITH_VALUE:
+                colour = BACKGROUND if shades[row, column] > 0.65 else INK
+                axes.text(column, row, str(layer), ha="center", va="center", **typesetter.style(7, colour))
+        top += height
     return Picture(canvas.figure, title, typesetter.fonts.warnings)
 
 

@@ -15,8 +15,10 @@ from regard.lens.plots.heatmaps import (
     SCORES_NOTE,
     WEIGHTS_NOTE,
     AttentionMap,
+    ReachMap,
     draw_beside,
     draw_grid,
+    draw_reach_maps,
     draw_single,
     draw_units,
 )
@@ -76,6 +78,15 @@ def draw_dependence(look: Look, level: Level = "words") -> Picture:
     taus = AttentionMap("Kendall's τ", words, is_signed=True)
     sentences = (*_sentences(look), f"Rank agreement, mean τ: {means}".replace("-", "−"))
     return draw_beside([*maps, (signed, columns), (taus, names)], rows, "What each word depends on", sentences)
+
+
+def draw_reach(look: Look) -> Picture:
+    """Draw after how many layers each position depends on each sub-word."""
+    if not look.reach:
+        raise UserError("this look has no reach", hint="add --show reach")
+    labels = {"source": look.source.labels("pieces"), "target": look.target.inputs.labels("pieces")}
+    maps = [ReachMap(reach.title, reach.first_layer, labels[reach.rows], labels[reach.columns]) for reach in look.reach]
+    return draw_reach_maps(maps, _sentences(look))
 
 
 def draw_vectors(look: Look) -> Picture:
