@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.models.base import ModelConfig, TranslationModel
-from regard.nn import Convolution, Dropout, Embedding, Trace, at, select_shared
+from regard.nn import Convolution, Dropout, Embedding, Linear, Trace, at, select_shared
 
 
 class ByteNetConfig(ModelConfig, frozen=True, extra="forbid"):
@@ -96,7 +96,7 @@ class ResidualBlock(nn.Module):
         super().__init__()
         d = config.d_model // 2
         self.norms = nn.ModuleList(nn.LayerNorm(size) for size in (2 * d, d, d))
-        self.reduce, self.expand = nn.Linear(2 * d, d), nn.Linear(d, 2 * d)
+        self.reduce, self.expand = Linear(2 * d, d), Linear(d, 2 * d)
         self.convolution = Convolution(d, d, config.kernel, dilation, causal)
         self.dropout = Dropout(config.dropout)
         for linear in (self.reduce, self.expand):
@@ -139,8 +139,8 @@ class ByteNet(TranslationModel):
         self.encoder = nn.ModuleList(ResidualBlock(config, dilation, causal=False) for dilation in config.dilations)
         self.decoder = nn.ModuleList(ResidualBlock(config, dilation, causal=True) for dilation in config.dilations)
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
-        self.join = nn.Linear(2 * d, d)  # of a target embedding and a source column; the paper does not say how
-        self.readout = nn.Linear(d, d)
+        self.join = Linear(2 * d, d)  # of a target embedding and a source column; the paper does not say how
+        self.readout = Linear(d, d)
         self.dropout = Dropout(config.dropout)
         for linear in (self.join, self.readout):
             nn.init.xavier_uniform_(linear.weight)

@@ -28,6 +28,7 @@ from regard.nn import (
     InputEmbedding,
     KeyValues,
     LearnedPositions,
+    Linear,
     Trace,
     at,
     attention_weights,
@@ -108,9 +109,9 @@ class ConvS2SState:
         return ConvS2SState(self.position, past, memory, n_beams)
 
 
-def linear(d_input: int, d_output: int, dropout: float) -> nn.Linear:
+def scaled_linear(d_input: int, d_output: int, dropout: float) -> Linear:
     """A layer that keeps the variance of an input after dropout (appendix A.1)."""
-    layer = nn.Linear(d_input, d_output)
+    layer = Linear(d_input, d_output)
     nn.init.normal_(layer.weight, std=sqrt((1 - dropout) / d_input))
     nn.init.zeros_(layer.bias)
     return layer
@@ -156,8 +157,8 @@ class ConvAttention(nn.Module):
 
     def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
-        self.query = linear(config.d_model, config.d_model, config.dropout)
-        self.out = linear(config.d_model, config.d_model, config.dropout)
+        self.query = scaled_linear(config.d_model, config.d_model, config.dropout)
+        self.out = scaled_linear(config.d_model, config.d_model, config.dropout)
 
     def forward(self, h: Tensor, g: Tensor, memory: ConvS2SMemory, trace: Trace | None = None) -> Tensor:
         """States h and embeddings g, (R, T, D) → (R, T, D). The beams of a sentence are queries to it."""
@@ -219,8 +220,8 @@ class ConvS2S(TranslationModel):
         self.source = InputEmbedding(source, LearnedPositions(d, config.max_positions), p)
         self.encoder = nn.ModuleList(GatedConvolution(config, causal=False) for _ in range(config.n_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
-        self.encoder_in, self.encoder_out = linear(d, d, p), linear(d, d, p)
-        self.decoder_in, self.decoder_out = linear(d, d, p), linear(d, d, p)
+        self.encoder_in, self.encoder_out = scaled_linear(d, d, p), scaled_linear(d, d, p)
+        self.decoder_in, self.decoder_out = scaled_linear(d, d, p), scaled_linear(d, d, p)
         self.output = nn.Embedding(n_tgt_symbols, d) if config.tie == "none" else None
         self.bias = nn.Parameter(torch.zeros(n_tgt_symbols))
         self.dropout = Dropout(p)

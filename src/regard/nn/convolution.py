@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn.linear import linear
+
 
 class Convolution(nn.Module):
     """(B, T, I) → (B, T, O): k inputs, `dilation` positions apart; before and after the sequence they are 0.
@@ -37,7 +39,7 @@ class Convolution(nn.Module):
         n = x.shape[1]
         padded = F.pad(x if is_real is None else x * is_real, (0, 0, self.n_before, self.span - self.n_before))
         windows = [padded[:, first : first + n] for first in range(0, self.span + 1, self.dilation)]
-        return F.linear(torch.cat(windows, -1), self.weight, self.bias)  # (B, T, k·I) → (B, T, O)
+        return linear(torch.cat(windows, -1), self.weight, self.bias)  # (B, T, k·I) → (B, T, O)
 
     def start(self, like: Tensor) -> Tensor:
         """(B, …) → (B, P, I): the inputs before the first position, all 0."""
@@ -46,4 +48,4 @@ class Convolution(nn.Module):
     def step(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         """The next position of a causal convolution: (R, I), and the P inputs before it → (R, O), and the new P."""
         inputs = torch.cat([past, x[:, None]], 1)  # (R, P + 1, I)
-        return F.linear(inputs[:, :: self.dilation].flatten(1), self.weight, self.bias), inputs[:, 1:]
+        return linear(inputs[:, :: self.dilation].flatten(1), self.weight, self.bias), inputs[:, 1:]

@@ -23,6 +23,7 @@ from regard.lens.plots.heatmaps import (
     draw_units,
 )
 
+_LAYERS_PER_ROW = 5
 _TITLES = {
     "encoder": "Encoder self-attention · the source attends to itself",
     "decoder": "Decoder self-attention · the translation attends to its earlier words",
@@ -32,11 +33,17 @@ _MEASURES: dict[Importance, str] = {"attention": "attention", "gradient": "gradi
 
 
 def draw_heads(look: Look, attention: Attention, level: Level = "words", *, before_softmax: bool = False) -> Picture:
-    """Draw all heads of one kind of attention: one row per layer, one column per head."""
+    """Draw all heads of one kind of attention: one row per layer, one column per head.
+
+    Layers with one head each stand beside each other.
+    """
     grid = []
     for layer in range(len(look.layers(attention))):
         heads = [Head(attention, layer, number) for number in range(look.layers(attention)[layer].shape[0])]
         grid.append([_head_map(look, head, level, before_softmax) for head in heads])
+    if all(len(heads) == 1 for heads in grid):
+        maps = [heads[0] for heads in grid]
+        grid = [maps[first : first + _LAYERS_PER_ROW] for first in range(0, len(maps), _LAYERS_PER_ROW)]
     rows, columns = look.labels(attention, level)
     note = SCORES_NOTE if before_softmax else WEIGHTS_NOTE
     return draw_grid(grid, rows, columns, _TITLES[attention], _sentences(look), note)
