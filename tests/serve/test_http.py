@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -263,3 +264,33 @@ def test_large_json_is_split_into_parts() -> None:
     parts = list(json_parts({"rows": [[0.25] * 1_000] * 1_000}))
     assert len(parts) > 10 and max(map(len, parts)) < 300_000
     assert json.loads(b"".join(parts)) == {"rows": [[0.25] * 1_000] * 1_000}
+
+
+MANY = 100_000
+
+
+@pytest.mark.parametrize("path", ["/v1/translate", "/v1/predict", "/v1/look", "/translate", "/detect"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"text": [' + b"1," * MANY + b'1], "input": 1, "q": 1}',
+        b'{"text": [' + b"[]," * MANY + b'1], "input": [' + b"[]," * 9 + b'1], "q": []}',
+        b'{"input": [' + b"{}," * MANY + b'1], "q": ["a"]}',
+        b'{"q": [' + b"[]," * MANY + b'1], "text": "a"}',
+        b"{" + b",".join(b'"%x": 1' % number for number in range(19_000)) + b"}",
+        b'{"text": "a", "interventions": {"heads_off": [' + b"1," * 3_999 + b"1]}}",
+    ],
+    ids=["numbers", "lists", "objects", "lists in q", "fields", "heads"],
+)
+def test_a_large_request_with_mistakes_everywhere_is_refused_at_the_first(body: bytes, path: str) -> None:
+    """One error per element took seconds and 470 MB: validation allocates little more than the parsed body."""
+    with create_client(max_body=10_000_000) as api:
+        api.post("/v1/translate", json={"text": "a"})
+        tracemalloc.start()
+        try:
+            response = api.post(path, content=body, headers=JSON)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert 400 <= response.status_code < 500
+    assert peak < 15_000_000

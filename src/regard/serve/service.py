@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf, isfinite
@@ -147,14 +147,12 @@ class Service:
     async def predict(self, inputs: Sequence[Any], *, model: ServedModel) -> list[dict[str, Any]]:
         """One prediction per input, of a model of any task, through the queue. Raises a Problem."""
         self.check_count(inputs)
-        leaves = [leaf for value in inputs for leaf in _leaves(value)]
-        self.check_lengths([leaf for leaf in leaves if isinstance(leaf, str)])
-        if not all(isfinite(leaf) for leaf in leaves if isinstance(leaf, float)):  # Pydantic's parser accepts NaN here
-            raise Problem(422, "not_understood", "input: a number is infinite or NaN")
+        for value in inputs:
+            self.check_lengths(_texts(value))
 
         def count_tokens(value: Any) -> int:
             """Of all texts in the value; numbers count nothing: the size of the request limits them."""
-            return max(1, sum(model.count_tokens(leaf) for leaf in _leaves(value) if isinstance(leaf, str)))
+            return max(1, sum(map(model.count_tokens, _texts(value))))
 
         return await self._get_batcher(model).run(
             PredictJob(), inputs, count_tokens, deadline_seconds=self.settings.deadline_seconds
@@ -226,10 +224,17 @@ class Service:
             self.check_health()
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """All texts, numbers, booleans and nulls in a JSON value."""
-    if isinstance(value, list | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(item)
-    else:
-        yield value
+def _texts(value: Any) -> list[str]:
+    """All texts in a JSON value. Raises a Problem if it has a number that is infinite or NaN."""
+    texts: list[str] = []
+    to_visit = [[value]]
+    while to_visit:
+        for item in to_visit.pop():
+            kind = type(item)
+            if kind is str:
+                texts.append(item)
+            elif kind is float and not isfinite(item):  # Pydantic's parser accepts NaN here
+                raise Problem(422, "not_understood", "input: a number is infinite or NaN")
+            elif kind is list or kind is dict:
+                to_visit.append(item if kind is list else list(item.values()))
+    return texts

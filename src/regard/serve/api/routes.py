@@ -22,6 +22,7 @@ from regard.serve.api.schemas import (
     translation_record,
 )
 from regard.serve.api.streaming import stream_sentences
+from regard.serve.http.json_size import check_structure
 from regard.serve.http.problem import Problem
 from regard.serve.http.responses import JsonPartsResponse, JsonResponse
 from regard.serve.inside.look_service import LookService
@@ -168,8 +169,10 @@ async def _read_json(request: Request, model: type[RequestModel]) -> RequestMode
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise Problem(415, "not_json", "send JSON with Content-Type: application/json")
+    content = await request.body()
+    check_structure(content)
     try:
-        return model.model_validate_json(await request.body())
+        return model.model_validate_json(content)
     except ValidationError as error:
         # the location and the reason, but never the client's value
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from regard.serve.models import ServedModel
 from regard.text import normalise
@@ -13,6 +13,7 @@ from regard.text.vocabulary import SPACE
 from regard.translator import Token, Translation
 
 Count = Annotated[int, Field(ge=0, le=100)]
+TextList = Annotated[list[str], Field(fail_fast=True)]  # one error, not one per element
 
 
 class _Request(BaseModel):
@@ -22,7 +23,7 @@ class _Request(BaseModel):
 
 
 class TranslateRequest(_Request):
-    text: str | list[str] = Field(description="One text or a list of texts.", examples=["It was too tired."])
+    text: str | TextList = Field(description="One text or a list of texts.", examples=["It was too tired."])
     source: str | None = Field(default=None, description="Source language; used to select a model.")
     target: str | None = Field(default=None, description="Target language; used to select a model.")
     model: str | None = Field(default=None, description="Model name from /v1/models; the default is the first model.")
@@ -36,7 +37,7 @@ class TranslateRequest(_Request):
 
 
 class PredictRequest(_Request):
-    input: list[JsonValue] = Field(
+    input: list[Any] = Field(  # what is parsed from JSON is JSON: JsonValue would check every value again
         description="Inputs of the model's task: texts, or other JSON values.", examples=[["It was too tired."]]
     )
     model: str | None = Field(default=None, description="Model name from /v1/models; the default is the first model.")
@@ -49,7 +50,7 @@ class HeadRequest(_Request):
 
 
 class InterventionsRequest(_Request):
-    heads_off: Annotated[list[HeadRequest], Field(max_length=10_000)] = Field(
+    heads_off: Annotated[list[HeadRequest], Field(max_length=4_000, fail_fast=True)] = Field(
         default_factory=list, description="Attention heads to switch off."
     )
     scale: bool = Field(default=True, description="false: attention scores are not divided by √d_k.")

@@ -11,6 +11,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
+from regard.serve.http.json_size import check_structure
 from regard.serve.http.problem import Problem
 from regard.serve.settings import Settings
 from regard.text.languages import is_language_code
@@ -54,8 +55,10 @@ async def read_fields(request: Request) -> dict[str, Any]:
     fields: dict[str, Any] = dict(request.query_params)
     content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if content_type == "application/json" or content_type.endswith("+json"):
+        content = await request.body()
+        check_structure(content)
         try:
-            body = json.loads(await request.body() or "{}")  # some clients send this content type without a body
+            body = json.loads(content or "{}")  # some clients send this content type without a body
         except (ValueError, RecursionError) as error:
             raise _invalid("Invalid JSON format") from error
         if not isinstance(body, dict):
