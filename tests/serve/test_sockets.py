@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,6 +100,52 @@ def test_large_headers_get_431(server: RunningServer) -> None:
     with server.connect() as connection:
         connection.sendall(HEADERS + b"X-Long: " + b"a" * 40_000)
         assert read_response(connection)[0] == 431
+
+
+@pytest.mark.parametrize("size", [9_000, 60_000, 98_000])
+@pytest.mark.parametrize(
+    "head",
+    [
+        lambda size: LIVEZ[:-2] + b"X-Long: " + b"a" * size + b"\r\n\r\n",
+        lambda size: b"GET /livez?" + b"a" * size + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        lambda size: LIVEZ[:-2] + b"".join(b"X%d: a\r\n" % number for number in range(size // 8)) + b"\r\n",
+    ],
+    ids=["one header", "path", "many headers"],
+)
+def test_large_headers_that_arrive_complete_get_431_too(
+    server: RunningServer, head: Callable[[int], bytes], size: int
+) -> None:
+    with server.connect() as connection:
+        connection.sendall(head(size))
+        assert read_response(connection)[0] == 431
+    with server.connect() as connection:
+        connection.sendall(head(6_000))
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+
+
+CHUNKED = b'd\r\n{"text": "a"}\r\n0\r\n\r\n'
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        (b"Content-Length: 23\r\nTransfer-Encoding: chunked", CHUNKED, 400),
+        (b"Transfer-Encoding: chunked\r\nContent-Length: 0", CHUNKED, 400),
+        (b"Content-Length: 13\r\nContent-Length: 5", b'{"text": "a"}', 400),
+        (b"Content-Length: +13", b'{"text": "a"}', 400),
+        (b"Transfer-Encoding : chunked", CHUNKED, 400),
+        (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", CHUNKED, 501),
+        (b"Transfer-Encoding: chunked", b"-1\r\n" + CHUNKED, 400),
+        (b"Transfer-Encoding: chunked", b"5\r\n" + CHUNKED[3:], 400),
+        (b"Transfer-Encoding: chunked", CHUNKED[:-2] + b"X: " + b"a" * 20_000 + b"\r\n\r\n", 431),
+    ],
+)
+def test_requests_that_two_servers_could_read_differently_are_refused_and_the_connection_is_closed(
+    server: RunningServer, headers: bytes, body: bytes, status: int
+) -> None:
+    with server.connect() as connection:
+        connection.sendall(HEADERS + headers + b"\r\n\r\n" + body)
+        assert read_response(connection)[0] == status
 
 
 def test_data_that_is_not_http_gets_400(server: RunningServer) -> None:

@@ -1,4 +1,4 @@
-"""Refuses JSON that is large only because of its structure, before it is parsed: `[[],[],…]` in 1 MB is 350,000 lists."""
+"""Refuses JSON that is large by its structure before it is parsed: `[[],[],…]` in 1 MB is 350,000 lists."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ class LimitedProtocol(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.conn = _StrictConnection(self.settings.max_header)
         self._header_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._n_discarded = 0
@@ -135,6 +136,28 @@ class LimitedProtocol(H11Protocol):
         if self._linger_timer is not None:
             self._linger_timer.cancel()
             self._linger_timer = None
+
+
+class _StrictConnection(h11.Connection):
+    """Also limits headers that arrive complete: h11 limits only what it has to keep while it waits for the rest.
+
+    A request with both Content-Length and Transfer-Encoding is refused: a proxy in front may believe the other one.
+    """
+
+    def __init__(self, max_header: int) -> None:
+        super().__init__(h11.SERVER, max_header)
+        self._max_header = max_header
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request | h11.EndOfMessage):
+            n_bytes = sum(len(name) + len(value) + 4 for name, value in event.headers)
+            n_bytes += len(event.target) if isinstance(event, h11.Request) else 0
+            if n_bytes > self._max_header:
+                raise h11.RemoteProtocolError("the headers are too large", error_status_hint=431)
+            if {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}:
+                raise h11.RemoteProtocolError("a request may have Content-Length or Transfer-Encoding, not both")
+        return event
 
 
 class _BufferedTransport:

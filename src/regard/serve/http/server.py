@@ -73,7 +73,6 @@ def create_server(app: FastAPI, service: Service, on_started: Callable[[], None]
         backlog=1024,
         timeout_keep_alive=service.settings.idle_seconds,
         timeout_graceful_shutdown=2,
-        h11_max_incomplete_event_size=service.settings.max_header,
     )
     return Server(config, service, on_started)
 
