@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -262,6 +263,32 @@ def test_sigterm_fails_readiness_then_refuses_requests_finishes_admitted_ones_an
         process.wait()
         stdin.close()
         stdout.close()
+
+
+def test_requests_that_wait_in_a_buffer_of_the_system_when_the_service_stops_get_their_response() -> None:
+    with RunningServer(notice_seconds=0.0) as server:
+        loop, sent = server.server._loop, threading.Event()
+        assert loop is not None
+
+        def stop_while_the_loop_is_busy() -> None:
+            server.service.draining = True
+            loop.create_task(server.server._drain())
+            loop.call_soon(stall)
+
+        def stall() -> None:  # as on a machine under heavy load: the loop reads nothing for longer than uvicorn's tick
+            assert sent.wait(TIMEOUT_SECONDS)
+            sleep(0.2)
+
+        open_connections = [server.connect() for _ in range(30)]
+        wait_until(lambda: len(server.server.server_state.connections) == 30)
+        loop.call_soon_threadsafe(stop_while_the_loop_is_busy)
+        new_connections = [server.connect() for _ in range(30)]
+        for connection in (*open_connections, *new_connections):
+            connection.sendall(raw_request("/v1/translate", {"text": "a"}))
+        sent.set()
+        for connection in (*open_connections, *new_connections):
+            with connection:
+                assert read_response(connection)[0] == 503
 
 
 def test_serve_command_prints_its_url_and_exits_with_0_on_sigterm() -> None:

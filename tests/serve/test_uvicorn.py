@@ -36,7 +36,7 @@ SERVER_METHODS = {
     "capture_signals": [],
     "handle_exit": ["sig", "frame"],
 }
-SERVER_ATTRIBUTES = {"should_exit", "force_exit"}
+SERVER_ATTRIBUTES = {"should_exit", "force_exit", "server_state"}
 CASES = [
     (LimitedProtocol, H11Protocol, PROTOCOL_METHODS, PROTOCOL_ATTRIBUTES),
     (Server, uvicorn.Server, SERVER_METHODS, SERVER_ATTRIBUTES),

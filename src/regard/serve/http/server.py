@@ -26,6 +26,8 @@ log = logging.getLogger("regard.serve")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _POLL_SECONDS = 0.02
+_QUIET_SECONDS = 0.1  # without a request, before a stopping service closes its socket
+_MAX_QUIET_WAIT_SECONDS = 2.0
 _SWITCH_SECONDS = 0.001  # so that a finished batch does not wait for the GIL while requests are parsed
 
 
@@ -97,8 +99,10 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._service, self._on_started = service, on_started
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._sockets: list[socket.socket] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._sockets = sockets or []
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_log_unhandled)
         await super().startup(sockets)
@@ -132,4 +136,15 @@ class Server(uvicorn.Server):
         deadline = monotonic() + settings.grace_seconds
         while self._service.n_admitted and monotonic() < deadline:
             await asyncio.sleep(_POLL_SECONDS)
+        await self._answer_the_last()
         self.should_exit = True
+
+    async def _answer_the_last(self) -> None:
+        """Requests that are already in a buffer of the system get their 503; closing the socket would reset them."""
+        for listening in self._sockets:
+            listening.listen(0)  # no new connections; those that wait to be accepted stay
+        deadline = monotonic() + _MAX_QUIET_WAIT_SECONDS
+        n_requests = -1
+        while n_requests != self.server_state.total_requests and monotonic() < deadline:
+            n_requests = self.server_state.total_requests
+            await asyncio.sleep(_QUIET_SECONDS)
