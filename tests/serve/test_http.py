@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from regard.errors import UserError
-from regard.serve import read_keys
+from regard.serve import ServedModel, read_keys
 from regard.serve.http.access_log import CSP
+from regard.serve.http.log_format import JsonFormatter
 from regard.serve.http.responses import json_parts, to_json
 
 from .fakes import KEY, create_client, served
@@ -158,13 +159,13 @@ def test_with_keys_every_route_except_liveness_and_the_page_requires_one() -> No
         paths = api.app.openapi()["paths"]  # type: ignore[attr-defined]
         routes = [(method, path) for path, methods in paths.items() for method in methods]
         assert len(routes) > 10
-        routes += [("get", "/docs"), ("get", "/openapi.json"), ("get", "/nothing"), ("get", "/docs/docs.js")]
+        routes += [("get", "/nothing"), ("get", "/docs.html")]
         for method, path in routes:
-            expected = {"/livez": 200}.get(path, 401)
+            expected = 200 if path in ("/livez", "/health") else 401
             assert api.request(method, path).status_code == expected, path
             wrong = {"Authorization": "Bearer " + KEY[:-1]}
             assert api.request(method, path, headers=wrong).status_code == expected, path
-        for path in ("/", "/static/main.js"):
+        for path in ("/", "/static/main.js", "/docs", "/docs/docs.js", "/openapi.json"):
             assert api.get(path).status_code == 200
         authorized = {"Authorization": f"Bearer {KEY}"}
         assert api.post("/v1/translate", json={"text": "a"}, headers=authorized).status_code == 200
@@ -294,3 +295,41 @@ def test_a_large_request_with_mistakes_everywhere_is_refused_at_the_first(body: 
             tracemalloc.stop()
     assert 400 <= response.status_code < 500
     assert peak < 15_000_000
+
+
+def test_head_gives_the_headers_of_get(api: TestClient) -> None:
+    for path in ("/", "/livez", "/health", "/docs", "/static/main.js", "/v1/models"):
+        got, asked = api.get(path), api.head(path)
+        assert (asked.status_code, asked.content) == (200, b"")
+        assert asked.headers["content-type"] == got.headers["content-type"]
+    assert api.head("/v1/translate").status_code == 405 and api.head("/nothing").status_code == 404
+
+
+def test_a_service_whose_models_all_train_is_alive_but_not_ready(tmp_path: Path) -> None:
+    training = ServedModel(name="new", predictors=(), task=None, run=tmp_path)
+    with create_client(training) as api:
+        assert api.get("/livez").status_code == 200
+        for path in ("/readyz", "/health"):
+            response = api.get(path)
+            assert (response.status_code, response.json()) == (503, {"status": "training"})
+    with create_client(training, served()) as api:
+        assert api.get("/readyz").status_code == api.get("/health").status_code == 200
+
+
+def test_files_are_not_logged_unless_they_are_missing(api: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "regard.access")
+    for path in ("/static/main.js", "/docs/docs.js", "/livez", "/static/none.js"):
+        api.get(path)
+    messages = [record.getMessage() for record in caplog.records if record.name == "regard.access"]
+    assert [message.split()[1:3] for message in messages] == [["/livez", "200"], ["/static", "404"]]
+
+
+def test_the_log_can_be_json(api: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "regard.access")
+    api.get("/livez", headers={"X-Request-Id": "mine"})
+    [record] = [record for record in caplog.records if record.name == "regard.access"]
+    line = json.loads(JsonFormatter().format(record))
+    fields = {"method": "GET", "route": "/livez", "status": 200, "request_id": "mine", "level": "info"}
+    assert fields.items() <= line.items() and line["milliseconds"] >= 0 and line["at"].endswith("+00:00")
+    plain = logging.makeLogRecord({"msg": "started with %s", "args": ("a",), "levelname": "INFO"})
+    assert json.loads(JsonFormatter().format(plain))["message"] == "started with a"

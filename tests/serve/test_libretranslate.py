@@ -31,6 +31,15 @@ def test_json_forms_and_query_parameters_are_equivalent(api: TestClient) -> None
     assert api.post("/translate", params=fields).json() == expected
 
 
+@pytest.mark.parametrize("q", ["müde ist 어제", "m%C3%BCde+ist%20%EC%96%B4%EC%A0%9C"])
+def test_a_form_is_utf8_as_curl_sends_it(api: TestClient, q: str) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    response = api.post("/translate", content=f"q={q}&source=en&target=de".encode(), headers=form)
+    assert response.json() == {"translatedText": "어제 IST MÜDE"}
+    latin = api.post("/translate", content="q=müde&source=en&target=de".encode("latin-1"), headers=form)
+    assert latin.status_code == 400 and "UTF-8" in latin.json()["error"]
+
+
 def test_list_of_texts_returns_a_list_in_order(api: TestClient) -> None:
     texts = ["one two", "", "  ", "three"]
     assert api.post("/translate", json=body(texts)).json() == {"translatedText": ["TWO ONE", "", "  ", "THREE"]}
@@ -148,6 +157,14 @@ def test_detect_returns_the_best_language_first(api: TestClient) -> None:
         assert all(set(detection) == {"confidence", "language"} for detection in detections)
 
 
+def test_detect_does_not_claim_a_language_that_it_does_not_know(api: TestClient) -> None:
+    unknown = [{"language": "unknown", "confidence": 0.0}]
+    for text in ("Bonjour, comment allez-vous ? Je voudrais une tasse de café.", "안녕하세요"):
+        assert api.post("/detect", json={"q": text}).json() == unknown
+    for text in ("123", "ok", "Where is the nearest hospital, please?", "Wo ist das nächste Krankenhaus, bitte?"):
+        assert api.post("/detect", json={"q": text}).json() != unknown
+
+
 def test_frontend_settings(api: TestClient) -> None:
     assert api.get("/frontend/settings").json() == {
         "apiKeys": False, "charLimit": 10_000, "filesTranslation": False, "frontendTimeout": 500, "keyRequired": False,
@@ -185,7 +202,7 @@ def test_error_messages_are_those_of_libretranslate(api: TestClient, fields: Any
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[1]", b'"q"', b"[" * 100_000, b"\xff", b"NaN", b'{"q": "x", "q": ' + b"9" * 5000]
+    "content", [b"", b"{", b"[1]", b'"q"', b"[" * 10_000, b"\xff", b"NaN", b'{"q": "x", "q": ' + b"9" * 5000]
 )
 @pytest.mark.parametrize("path", ["/translate", "/detect"])
 @pytest.mark.parametrize(

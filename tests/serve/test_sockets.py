@@ -1,5 +1,6 @@
 """Behaviour on real connections: slow, large and disconnecting clients, and shutdown."""
 
+import json
 import os
 import select
 import signal
@@ -298,7 +299,30 @@ def test_serve_command_prints_its_url_and_exits_with_0_on_sigterm() -> None:
         assert process.stdout is not None and process.stdout.readline().startswith("golden: http://127.0.0.1:")
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=TIMEOUT_SECONDS)
-        assert (process.returncode, output, errors) == (0, "", "")
+        assert (process.returncode, output) == (0, "")
+        lines = [line.split(" ", 2)[2] for line in errors.splitlines()]
+        assert lines == ["started with golden", "stopping; requests in progress: 0", "stopped"]
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(("options", "warns"), [((), True), (("--keys", "KEYS"), False)])
+def test_serve_command_warns_when_others_can_use_it_and_prints_an_address_that_opens(
+    tmp_path: Path, options: tuple[str, ...], warns: bool
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("a-key-of-some-length\n")
+    options = tuple(str(keys) if option == "KEYS" else option for option in options)
+    arguments = ["serve", str(GOLDEN), "--port", "0", "--host", "0.0.0.0", "--log-format", "json", *options]
+    command = [sys.executable, "-c", "from regard.cli.app import app; app()", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline().startswith("golden: http://127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
+        messages = [json.loads(line)["message"] for line in errors.splitlines()]
+        assert any("--keys FILE" in message for message in messages) == warns
     finally:
         process.kill()
         process.wait()

@@ -59,6 +59,16 @@ def test_detection_can_be_limited_to_some_languages() -> None:
     assert [language for language, _ in detected] == ["en"]
 
 
+def test_text_in_none_of_the_languages_is_unknown_if_it_is_long_enough_to_tell() -> None:
+    detector = Detector([EN_DE])
+    assert detector.is_unknown("Bonjour, comment allez-vous ? Je voudrais une tasse de café.")
+    assert detector.is_unknown("안녕하세요") and detector.is_unknown("Добрый день")
+    for text in ("Bonjour", "", "123", "Where is the nearest hospital, please?", "Das Wetter ist heute sehr schön."):
+        assert not detector.is_unknown(text)
+    without_profiles = Detector([(Languages("en", ("de",)), {})])
+    assert not without_profiles.is_unknown("Bonjour, comment allez-vous ? Je voudrais une tasse de café.")
+
+
 def test_invalid_profiles_are_ignored() -> None:
     facts: dict[str, Any] = {"profiles": {"en": "e " * 9, "de": 5, "fr": "e 5"}}
     assert Detector([(Languages("en", ("de",)), facts)]).detect("the animal")[0] == ("en", 50.0)

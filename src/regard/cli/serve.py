@@ -5,11 +5,13 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from regard.errors import UserError
+
+log = logging.getLogger("regard.serve")
 
 
 def serve(
@@ -36,12 +38,15 @@ def serve(
     max_texts: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of texts per request.")] = 128,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Maximum size of a request body.")] = 1_048_576,
     grace: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds to end requests after SIGTERM.")] = 30.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log only warnings and errors.")] = False,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="The log, on stderr: text, or a JSON object per line.")
+    ] = "text",
 ) -> None:
     """Serve an HTTP API and a web page. Texts are never logged."""
     try:
         from regard.serve import Service, Settings, create_app, load_models, read_keys, run
-        from regard.serve.http.server import bind
+        from regard.serve.http.server import bind, is_loopback
     except ModuleNotFoundError as error:
         raise UserError(
             f"{error.name} is not installed", hint="in Regard's directory, run: pip install '.[serve]'"
@@ -60,9 +65,11 @@ def serve(
         max_body=max_body,
         grace_seconds=grace,
     )
-    _log_to_stderr(quiet)
+    _log_to_stderr(quiet, log_format)
     api_keys = read_keys(keys) if keys is not None else None
     server_socket = bind(settings)
+    if api_keys is None and not is_loopback(host):
+        log.warning("anyone who can reach %s:%d can use this service: set API keys with --keys FILE", host, port)
     service = Service(load_models(runs), settings, api_keys)
     names = ", ".join(name if model.ready else f"{name} (in training)" for name, model in service.models.items())
     succeeded = run(create_app(service), service, server_socket, lambda url: typer.echo(f"{names}: {url}"))
@@ -77,9 +84,11 @@ def _exit(code: int) -> None:
     os._exit(code)
 
 
-def _log_to_stderr(quiet: bool) -> None:
+def _log_to_stderr(quiet: bool, log_format: str) -> None:
+    from regard.serve.http.log_format import FORMATTERS
+
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler.setFormatter(FORMATTERS[log_format]())
     logger = logging.getLogger("regard")
     logger.addHandler(handler)
     logger.setLevel(logging.WARNING if quiet else logging.INFO)

@@ -22,6 +22,7 @@ from regard.serve.api.routes import inside_router, predict_router, translate_rou
 from regard.serve.api.schemas import REQUESTS
 from regard.serve.http.access_log import AccessLog
 from regard.serve.http.admission import Admission, log_error
+from regard.serve.http.head import HeadRequests
 from regard.serve.http.monitoring import Metrics, monitoring_router
 from regard.serve.http.problem import Problem
 from regard.serve.http.responses import JsonResponse, problem_response
@@ -126,6 +127,7 @@ def _add_middleware(
             allow_headers=["Authorization", "Content-Type", "X-Request-Id"],
             expose_headers=["X-Request-Id", "Retry-After"],
         )
+    app.add_middleware(HeadRequests)
     app.add_middleware(AccessLog, metrics=metrics, routes=frozenset(paths))
 
 

@@ -65,7 +65,8 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        return self.live and not self.draining
+        """Whether a model can be used now; a run that still trains has none."""
+        return self.live and not self.draining and bool(self.batchers)
 
     @property
     def ready_translators(self) -> list[ServedModel]:

@@ -15,6 +15,10 @@ from regard.text.languages import Languages
 _MAX_CHARACTERS = 2_000  # of a text; more would not change the result
 _SCRIPT_TOLERANCE = 0.2  # languages whose scripts cover this much less of the text than the best are still candidates
 _NO_PROFILE_LOG_PROB = -7.0  # per n-gram, for a language without a profile: between a right and a wrong language
+# Below this, per n-gram, a text is in none of the languages: in the right one it is -7.2 at worst for text of another
+# kind, and in a wrong one -7.6; a short text can be either
+_UNKNOWN_LOG_PROB = -7.5
+_MIN_NGRAMS = 40  # about three words
 _MIN_SCRIPT_SHARE = 0.1  # of the letters in a profile, for a script to count as one of the language's own
 
 # The Unicode name of a letter begins with its script; first word → script. Letters of other scripts are ignored.
@@ -82,6 +86,20 @@ class Detector:
         detected = [Detected(code, round(100 * p * coverage[code], 1)) for code, p in probabilities.items()]
         detected.sort(key=lambda entry: -entry.confidence)  # stable: of equal ones, the source first
         return [entry for rank, entry in enumerate(detected) if rank == 0 or entry.confidence > 0]
+
+    def is_unknown(self, text: str) -> bool:
+        """Whether a text is in none of the languages, as far as their profiles can tell."""
+        text = text[:_MAX_CHARACTERS]
+        coverage = self._script_coverage(text, self.languages)
+        candidates = [code for code, share in coverage.items() if share > 0]
+        if not candidates:
+            return bool(scripts_of_text(text))
+        ngrams = count_ngrams(text)
+        profiles = [profile for code in candidates for profile in self._profiles[code]]
+        if ngrams.total() < _MIN_NGRAMS or not all(self._profiles[code] for code in candidates):
+            return False
+        limit = _UNKNOWN_LOG_PROB * ngrams.total() / MAX_NGRAM_LENGTH
+        return max(profile.log_likelihood(ngrams) for profile in profiles) < limit
 
     def _script_coverage(self, text: str, codes: Sequence[str]) -> dict[str, float]:
         """For each language, the share of letters in its scripts."""

@@ -147,7 +147,7 @@ class ErrorReply(BaseModel):
 
 
 class Status(BaseModel):
-    status: Literal["ok", "failed", "stopping"]
+    status: Literal["ok", "failed", "stopping", "training"]
 
 
 REQUESTS: tuple[type[BaseModel], ...] = (TranslateRequest, PredictRequest, LookRequest)

@@ -25,6 +25,7 @@ _SECURITY_HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 ]
+_UNLOGGED = frozenset({"/static", "/docs/{name}"})  # files: a visit to the page loads a hundred
 _NO_STORE = (b"cache-control", b"no-store")
 _ID_PREFIX = secrets.token_hex(4)  # differs between processes
 _request_numbers = count(1)
@@ -61,7 +62,12 @@ class AccessLog:
             seconds = perf_counter() - started_at
             route = self._route(scope)
             self._metrics.record(route, status, seconds)
-            log.info("%s %s %d %.1f ms %s", _method(scope), route, status, seconds * 1000, request_id)
+            if route not in _UNLOGGED or status >= 400:
+                log.info(
+                    "%s %s %d %.1f ms %s", _method(scope), route, status, seconds * 1000, request_id,
+                    extra={"fields": {"method": _method(scope), "route": route, "status": status,
+                                      "milliseconds": round(seconds * 1000, 1), "request_id": request_id}},
+                )  # fmt: skip
 
     def _route(self, scope: Scope) -> str:
         """The route template, or "other": an unknown path is text that the client wrote, and is not logged."""

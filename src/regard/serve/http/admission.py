@@ -17,7 +17,8 @@ from regard.serve.service import Service
 log = logging.getLogger("regard.serve")
 
 _LIVENESS_PATH = "/livez"
-_MONITORING_PATHS = frozenset({_LIVENESS_PATH, "/readyz", "/metrics"})  # answered while the service stops, too
+_STATUS_PATHS = frozenset({_LIVENESS_PATH, "/health"})  # need no key: a status is all they say
+_MONITORING_PATHS = frozenset({*_STATUS_PATHS, "/readyz", "/metrics"})  # answered while the service stops, too
 _QUEUE_PATHS = frozenset({"/v1/translate", "/v1/predict", "/translate"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -103,7 +104,7 @@ class Admission:
     def _check_key(self, scope: Scope) -> None:
         """LibreTranslate clients may send the key in the body instead; those routes check it there."""
         keys, path = self._service.keys, scope["path"]
-        if keys is None or path == _LIVENESS_PATH or _is_page(path):
+        if keys is None or path in _STATUS_PATHS or _is_page(path):
             return
         authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, key = authorization.decode("latin-1").partition(" ")
@@ -201,8 +202,8 @@ def _replay(body: bytes, receive_next: Receive) -> Receive:
 
 
 def _is_page(path: str) -> bool:
-    """Files of the web page: they contain no data, and the page must load before it can ask for a key."""
-    return path == "/" or path.startswith("/static/")
+    """Files of the page and of the documentation: they contain no data, and a browser sends no key for them."""
+    return path in ("/", "/docs", "/openapi.json") or path.startswith(("/static/", "/docs/"))
 
 
 def log_error(error: Exception) -> None:

@@ -22,7 +22,7 @@ _BUCKET_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 def monitoring_router(service: Service, metrics: Metrics, app: FastAPI) -> APIRouter:
-    """/livez is the only route here that never requires an API key."""
+    """/livez, /health and the documentation never require an API key."""
     router = APIRouter(tags=["monitoring"])
     answers: dict[int | str, dict[str, Any]] = {
         200: {"description": "Yes."},
@@ -33,11 +33,14 @@ def monitoring_router(service: Service, metrics: Metrics, app: FastAPI) -> APIRo
     async def livez() -> Response:
         return JsonResponse({"status": "ok"}) if service.live else JsonResponse({"status": "failed"}, 503)
 
-    @router.get("/readyz", summary="Are new requests accepted?", response_model=Status, responses=answers)
+    @router.get("/health", summary="The same as /readyz, without a key", response_model=Status, responses=answers)
+    @router.get("/readyz", summary="Can a model be used?", response_model=Status, responses=answers)
     async def readyz() -> Response:
+        service.load_finished_runs()
         if service.ready:
             return JsonResponse({"status": "ok"})
-        return JsonResponse({"status": "stopping" if service.live else "failed"}, 503)
+        status = "failed" if not service.live else "stopping" if service.draining else "training"
+        return JsonResponse({"status": status}, 503)
 
     @router.get("/metrics", summary="Metrics in Prometheus format", response_class=Response)
     async def prometheus() -> Response:

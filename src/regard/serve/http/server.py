@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from threading import current_thread, main_thread
 from time import monotonic
 from types import FrameType
@@ -46,10 +47,19 @@ def bind(settings: Settings) -> socket.socket:
     return bound
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def run(app: FastAPI, service: Service, bound: socket.socket, announce: Callable[[str], None]) -> bool:
     """Serves until it is stopped; `announce` gets the URL. Returns False if an engine thread did not end."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     create_server(app, service, lambda: announce(_url(bound))).run(sockets=[bound])
+    log.info("stopped")
     return not service.has_stuck_thread
 
 
@@ -81,6 +91,7 @@ def create_server(app: FastAPI, service: Service, on_started: Callable[[], None]
 
 def _url(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # all addresses: one that can be opened here
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
@@ -106,6 +117,7 @@ class Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_log_unhandled)
         await super().startup(sockets)
+        log.info("started with %s", ", ".join(self._service.models))
         self._on_started()
 
     @contextmanager
@@ -131,6 +143,7 @@ class Server(uvicorn.Server):
 
     async def _drain(self) -> None:
         settings = self._service.settings
+        log.info("stopping; requests in progress: %d", self._service.n_admitted)
         await asyncio.sleep(settings.notice_seconds)
         self._service.closed = True
         deadline = monotonic() + settings.grace_seconds

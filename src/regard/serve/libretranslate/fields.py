@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
@@ -16,6 +17,7 @@ from regard.serve.http.problem import Problem
 from regard.serve.settings import Settings
 from regard.text.languages import is_language_code
 
+_MAX_FIELDS = 1_000  # of a form
 _SURROGATE = re.compile("[\ud800-\udfff]")  # cannot be encoded in a response
 
 
@@ -64,6 +66,8 @@ async def read_fields(request: Request) -> dict[str, Any]:
         if not isinstance(body, dict):
             raise _invalid("Invalid JSON format")
         return fields | body
+    if content_type == "application/x-www-form-urlencoded":
+        return fields | _urlencoded(await request.body())
     try:
         async with request.form() as form:
             for name in form:
@@ -72,6 +76,15 @@ async def read_fields(request: Request) -> dict[str, Any]:
     except (HTTPException, MultiPartException, ValueError) as error:
         raise _invalid("Invalid form") from error
     return fields
+
+
+def _urlencoded(body: bytes) -> dict[str, Any]:
+    """The fields of a form. It is UTF-8, percent-encoded or not: `curl -d q=müde` sends the bytes as they are."""
+    try:
+        form = parse_qs(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
+    except ValueError as error:
+        raise _invalid("Invalid form: it is not UTF-8, or has too many fields") from error
+    return {name: values[0] if len(values) == 1 or name != "q" else values for name, values in form.items()}
 
 
 def parse_texts(fields: dict[str, Any], settings: Settings) -> tuple[list[str], bool]:

@@ -140,6 +140,8 @@ class LibreTranslate:
     async def detect(self, fields: dict[str, Any]) -> list[dict[str, Any]]:
         """The likely languages, best first; several texts are joined."""
         text = "\n".join(parse_texts(fields, self._service.settings)[0])
+        if await asyncio.to_thread(self._detector.is_unknown, text):
+            return [Detected("unknown", 0.0)._asdict()]
         return [detected._asdict() for detected in await asyncio.to_thread(self._detector.detect, text)]
 
     async def translate(self, fields: dict[str, Any]) -> dict[str, Any]:
