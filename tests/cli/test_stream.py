@@ -285,3 +285,29 @@ def test_destination_that_is_also_an_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is an input and would be overwritten"):
         check_destination(tmp_path / "test.de", [None, tmp_path / "." / "test.de"])
     check_destination(tmp_path / "other.de", [tmp_path / "test.de"])
+
+
+def test_a_second_command_cannot_write_the_same_output(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with ResumableFile(out, False, "x", False) as first:
+        first.write(b"a\n", 1)
+        for resume in (False, True):
+            with pytest.raises(UserError, match="another command is writing"), ResumableFile(out, resume, "x", False):
+                pass
+        first.write(b"b\n", 1)
+        first.finish()
+    assert out.read_bytes() == b"a\nb\n" and [path.name for path in tmp_path.iterdir()] == ["out"]
+    (tmp_path / "in").write_text("c\n")
+    run_file(tmp_path / "in", out)
+    assert out.read_bytes() == b"C\n"
+
+
+def test_output_finished_by_another_command_is_not_resumed_as_if_it_were_partial(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with ResumableFile(out, False, "x", False) as first:
+        first.write(b"a\n", 1)
+        second = ResumableFile(out, True, "x", False)  # has read the state of the first
+        first.finish()
+    with pytest.raises(UserError, match="has just written"), second:
+        pass
+    assert out.read_bytes() == b"a\n"

@@ -7,12 +7,13 @@ or the new one. Does not import torch.
 from regard.durable.atomic import commit_directory, make_directory, remove_directory, write_file
 from regard.durable.lock import check_writable, is_locked, lock_directory
 from regard.durable.manifest import open_regular_file, read_json_file, read_regular_file, verify_directory
-from regard.durable.temporary import remove_leftovers
+from regard.durable.temporary import is_same_file, remove_leftovers, try_lock
 
 __all__ = [
     "check_writable",
     "commit_directory",
     "is_locked",
+    "is_same_file",
     "lock_directory",
     "make_directory",
     "open_regular_file",
@@ -20,6 +21,7 @@ __all__ = [
     "read_regular_file",
     "remove_directory",
     "remove_leftovers",
+    "try_lock",
     "verify_directory",
     "write_file",
 ]

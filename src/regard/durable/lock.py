@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.durable.atomic import make_directory
-from regard.durable.temporary import discard, error_text, is_in_use, temporary_path, try_lock
+from regard.durable.temporary import discard, error_text, is_in_use, is_same_file, temporary_path, try_lock
 from regard.errors import RunError
 
 LOCK_NAME = ".lock"
@@ -74,7 +74,7 @@ def _open_lock(path: Path) -> int:
         except OSError as error:
             raise _not_writable(path, error) from error
         _descriptors.add(descriptor)
-        if try_lock(descriptor) and _is_same_file(path / LOCK_NAME, descriptor):
+        if try_lock(descriptor) and is_same_file(path / LOCK_NAME, descriptor):
             return descriptor
         owner = os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
         _descriptors.discard(descriptor)
@@ -84,14 +84,6 @@ def _open_lock(path: Path) -> int:
         f"{path} is being trained by process {owner}",
         hint="wait until it finishes, stop it, or train in another directory",
     )
-
-
-def _is_same_file(path: Path, descriptor: int) -> bool:
-    """Whether a path still names the opened file: `_remove_if_empty` in another process may have removed it."""
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(descriptor))
-    except OSError:
-        return False
 
 
 def _remove_if_empty(path: Path) -> None:

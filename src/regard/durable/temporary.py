@@ -91,6 +91,14 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
+def is_same_file(path: Path, descriptor: int) -> bool:
+    """Whether a path still names the opened file: another process may have renamed or removed it."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
 def error_text(error: OSError) -> str:
     """The system's message for an error, in lower case."""
     text = error.strerror or str(error)

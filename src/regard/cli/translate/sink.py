@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import zstandard
 
-from regard.durable import write_file
+from regard.durable import is_same_file, try_lock, write_file
 from regard.errors import UserError
 
 
@@ -47,6 +47,8 @@ class StandardOutput:
 class ResumableFile:
     """A file that appears when it is complete. Until then it is `.NAME.part`, with its state in `.NAME.part.json`.
 
+    The partial file is locked: a second command that would write the same output is refused.
+
     With `keep_state` the state of a finished file stays until `remove_state`, so that a command over several files can
     be resumed without repeating those that are finished.
     """
@@ -79,14 +81,30 @@ class ResumableFile:
 
     def __enter__(self) -> "ResumableFile":
         try:
+            self._file = self._open_locked()
             if not self._n_bytes:
                 self._state.unlink(missing_ok=True)  # it belongs to an older partial file
-            self._file = self._part.open("r+b" if self._part.exists() else "w+b")
             self._file.truncate(self._n_bytes)
             self._file.seek(self._n_bytes)
         except OSError as error:
             raise self._failed(error) from error
         return self
+
+    def _open_locked(self) -> BinaryIO:
+        """The partial file, which is ours until it is closed."""
+        while True:
+            file = os.fdopen(os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
+            if not try_lock(file.fileno()):
+                file.close()
+                hint = "wait until it has finished, or choose another --out"
+                raise UserError(f"another command is writing {self._out}", hint=hint)
+            if is_same_file(self._part, file.fileno()):
+                break
+            file.close()  # the other command has just finished, and renamed it
+        if os.fstat(file.fileno()).st_size < self._n_bytes:
+            file.close()
+            raise UserError(f"another command has just written {self._out}", hint="start again without --resume")
+        return file
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
@@ -106,8 +124,8 @@ class ResumableFile:
         if not self._n_bytes:
             self.write(b"", 0)  # an empty compressed file is not empty
         try:
+            self._part.replace(self._out)  # before its lock ends
             self._file.close()
-            self._part.replace(self._out)
         except OSError as error:
             raise self._failed(error) from error
         if self._keep_state:

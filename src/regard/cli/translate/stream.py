@@ -40,7 +40,11 @@ def file_pairs(files: list[Path], out: Path | None) -> list[FilePair]:
     """
     for file in files:
         if not file.exists():
-            raise DataError(f"{file}: no such file", hint="check the path")
+            sentence = " " in str(file)
+            hint = (
+                f'to translate text, use a pipe: echo "{file}" | regard translate RUN' if sentence else "check the path"
+            )
+            raise DataError(f"{file}: no such file", hint=hint)
     if out is None:
         return [FilePair(file, None) for file in files] or [FilePair(None, None)]
     if out.is_dir():
