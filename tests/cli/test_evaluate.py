@@ -91,6 +91,19 @@ def test_json_is_the_only_output(folder: Path) -> None:
     assert (worst["source"], worst["references"]) == ("The animal was too tired.", [REFERENCE[1]])
 
 
+def test_scores_by_length_are_of_the_source_if_it_is_given(folder: Path) -> None:
+    args = ["--output", "out", "--reference", "ref", "--by-length"]
+    assert "\nreference tokens  sentences " in runner.invoke(app, args).stdout
+    shown = runner.invoke(app, [*args, "--source", "src"]).stdout.partition("\n\n")[2]
+    heading, *rows = shown.splitlines()
+    assert heading.startswith("source tokens")
+    by_length = json.loads(runner.invoke(app, [*args, "--source", "src", "--json"]).stdout)["by_length"]
+    assert [row.split()[:3] for row in rows] == [
+        [bucket["label"], str(bucket["n_sentences"]), f"{bucket['bleu']:.1f}"] for bucket in by_length
+    ]
+    assert sum(bucket["n_sentences"] for bucket in by_length) == len(REFERENCE)
+
+
 def test_worst_sentences_are_shown_with_source_and_reference(folder: Path) -> None:
     result = runner.invoke(app, ["--output", "out", "--reference", "ref", "--source", "src", "--worst", "2"])
     shown = result.stdout.split("\n\n")[1:]

@@ -8,6 +8,7 @@ from sacrebleu.significance import PairedTest
 
 from regard.errors import UserError
 from regard.evaluate import compare, mark_changes
+from regard.evaluate.by_length import length_buckets
 from regard.evaluate.comparison import Comparison
 from regard.evaluate.measures import build_measures
 from regard.evaluate.significance import p_value, swapped_sums
@@ -74,11 +75,42 @@ def test_equally_good_systems_rarely_differ_significantly(references, corrupt) -
 def test_buckets_partition_sentences_by_length(systems, references) -> None:
     comparison = compare(*systems, [references], n_bootstrap=40, n_shuffles=40)
     assert sum(bucket.n_sentences for bucket in comparison.buckets) == len(references)
-    assert [bucket.label for bucket in comparison.buckets] == ["1–5", "6–10", "11–20", "21–30", "31+"]
-    short = [i for i, line in enumerate(references) if len(BLEU().tokenizer(line).split()) <= 5]
+    assert comparison.length_of == "reference" and 3 <= len(comparison.buckets) <= 5
+    lengths = [bucket.mean_length for bucket in comparison.buckets]
+    assert lengths == sorted(lengths)
+    longest = int(comparison.buckets[0].label.rpartition("–")[2])
+    short = [i for i, line in enumerate(references) if len(BLEU().tokenizer(line).split()) <= longest]
     a, short_references = [systems[0][i] for i in short], [references[i] for i in short]
     assert comparison.buckets[0].n_sentences == len(short)
     assert comparison.buckets[0].bleu_a == pytest.approx(BLEU(force=True).corpus_score(a, [short_references]).score)
+    for bucket in comparison.buckets:
+        assert bucket.interval.low <= bucket.bleu_b - bucket.bleu_a <= bucket.interval.high
+
+
+def test_buckets_are_by_length_of_the_source_if_it_is_given(systems, references) -> None:
+    sources = ["one two three" if i % 2 else "one two three four five, six" for i in range(len(references))]
+    comparison = compare(*systems, [references], sources=sources, n_bootstrap=40, n_shuffles=40)
+    assert comparison.length_of == "source"
+    labels = [(bucket.label, bucket.mean_length, bucket.n_sentences) for bucket in comparison.buckets]
+    assert labels == [("3", 3, len(references) // 2), ("7", 7, len(references) - len(references) // 2)]
+    odd = [i for i in range(len(references)) if i % 2]
+    expected = BLEU(force=True).corpus_score([systems[1][i] for i in odd], [[references[i] for i in odd]]).score
+    assert comparison.buckets[0].bleu_b == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "labels"),
+    [
+        (list(range(1, 11)), ["1–2", "3–4", "5–6", "7–8", "9–10"]),
+        ([4, 4, 4, 4, 9], ["4", "9"]),
+        ([3], ["3"]),
+        ([0, 0, 5, 8], ["0", "5", "8"]),
+    ],
+)
+def test_five_buckets_have_about_as_many_sentences(lengths: list[int], labels: list[str]) -> None:
+    buckets = length_buckets(lengths)
+    assert [bucket.label for bucket in buckets] == labels
+    assert sum(bucket.inside.astype(int) for bucket in buckets).tolist() == [1] * len(lengths)
 
 
 def test_examples_have_the_largest_differences(systems, references) -> None:

@@ -81,6 +81,9 @@ def test_page_shows_verdict_scores_and_examples(references, corrupt) -> None:
         assert f"{change.a:.2f}" in reader.text and change.signature in reader.text
     assert comparison.better_in_b[0].references[0] in reader.text
     assert comparison.better_in_b[0].b in reader.text
+    for bucket in comparison.buckets:
+        assert f"{bucket.label}{bucket.n_sentences}{bucket.bleu_a:.1f}{bucket.bleu_b:.1f}" in reader.text
+    assert page.count('<circle class="orange"') == page.count('<circle class="blue"') == len(comparison.buckets)
     assert '<mark class="a">' in page and '<mark class="b">' in page
 
 

@@ -145,6 +145,23 @@ def test_language_and_theme_follow_the_browser(open_page: PageOpener, look: Look
     assert background() == dark
 
 
+def test_what_each_word_depends_on_is_shown_if_it_was_measured(open_page: PageOpener, lens: Lens) -> None:
+    look = lens.look("the animal was tired .", "das Tier war müde", dependence=True)
+    assert look.dependence is not None
+    page = open_page(look_page(look.to_dict("base64")))
+    assert page.locator(".file-part").inner_text() == "What each word depends on"
+    attention, gradient, left_out = page.locator(".depends .heat-grid").all()
+    for shown, values in ((attention, "attention"), (gradient, "gradient"), (left_out, "left_out")):
+        strongest = look.importance()[values][0].argmax()
+        assert f"das → {look.source.words[strongest].text} " in str(shown.get_attribute("aria-label"))
+    means = page.locator(".depends .table-scroll tbody tr").last.inner_text()
+    assert means.split()[0] == "mean"
+    for shown, (_, mean) in zip(means.split()[1:], look.agreement().values(), strict=True):
+        assert float(shown.replace("−", "-")) == pytest.approx(mean, abs=0.006)
+    page.get_by_role("button", name="한국어").click()
+    assert "켄달의 τ" in page.locator(".depends").inner_text()
+
+
 def test_interventions_are_described(open_page: PageOpener, lens: Lens) -> None:
     changes = Interventions(heads_off=frozenset([Head("cross", 1, 2)]), scale=False, mask=False, positions="none")
     look = lens.look("the animal was tired .", interventions=changes)

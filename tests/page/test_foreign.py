@@ -96,14 +96,40 @@ def test_look_without_attention_draws_predictions_and_recorded_vectors(open_page
     expect(captions.first).to_contain_text("원문 4 × 유닛 32")
 
 
+@pytest.mark.parametrize(
+    ("model", "measures"),
+    [("bag", ["Gradient", "Left out"]), ("golden", ["Attention", "Gradient", "Left out"])],
+)
+def test_what_each_word_depends_on_is_measured_when_the_section_is_opened(
+    open_page: PageOpener, url: str, model: str, measures: list[str]
+) -> None:
+    page = open_page(url, "look", model=model, text="1 2 3")
+    section = page.locator(".depends-section")
+    expect(section.locator("summary").first).to_have_text("What each word depends on")
+    expect(section.locator("canvas")).to_have_count(0)
+    section.locator("summary").first.click()
+    expect(section.locator("figcaption")).to_have_text([re.compile(f"^{name}") for name in measures])
+    expect(section.locator(".heat-columns").last.locator(".heat-label")).to_have_text(["1", "2", "3", "</s>"])
+    rows, n_words = section.locator(".table-scroll tbody tr"), page.locator("#words .word").count()
+    expect(rows).to_have_count(n_words + 1)
+    expect(rows.last).to_contain_text("mean")
+    page.locator("textarea").first.fill("4 5")
+    expect(section.locator(".heat-columns").last.locator(".heat-label")).to_have_text(["4", "5", "</s>"])
+    page.get_by_role("button", name="한국어").click()
+    expect(rows.last).to_contain_text("평균")
+    expect_to_fit(page)
+
+
 def test_attention_of_a_recurrent_network_is_drawn_beside_its_states(open_page: PageOpener, url: str) -> None:
     page = open_page(url, "look", model="gru", text="1 2 3")
-    expect(page.locator(".recorded .heat-columns .heat-label")).to_have_text(["▁1", "▁2", "▁3", "</s>"])
-    expect(page.locator(".recorded .heat-rows .heat-label").last).to_have_text("</s>")
+    scores, weights = (page.locator(".recorded .panel-map").nth(number) for number in (0, 1))
+    expect(scores.locator("figcaption")).to_contain_text("Scores before the softmax")
+    expect(weights.locator(".heat-columns .heat-label")).to_have_text(["▁1", "▁2", "▁3", "</s>"])
+    expect(weights.locator(".heat-rows .heat-label").last).to_have_text("</s>")
     for path in ("source.embedding", "encoder.layers.0.states", "decoder.layers.0.update_gate"):
         expect(page.locator(".recorded figcaption", has_text=path)).to_be_visible()
-    page.locator(".recorded .heat-grid").press("ArrowRight")
-    expect(page.locator(".recorded .heat-columns [data-lit]")).to_have_text("▁2")
+    weights.locator(".heat-grid").press("ArrowRight")
+    expect(weights.locator(".heat-columns [data-lit]")).to_have_text("▁2")
     expect_to_fit(page)
     page.locator("#tab-try").click()
     expect(page.locator("#view-try > .note")).to_contain_text("no part that can be switched off")

@@ -98,10 +98,14 @@ def _show(comparison: "Comparison", a: Path, b: Path) -> None:
         p_values = (f"{change.p_randomization:.4f}", f"{change.p_bootstrap:.4f}")
         rows.append((change.name, *scores, interval, *p_values, change.better or "not significant"))
     sys.stdout.write(aligned(rows) + _P_NOTE)
-    rows = [("tokens", "sentences", "BLEU A", "BLEU B", "chrF++ A", "chrF++ B", "")]
+    rows = [
+        (f"{comparison.length_of} tokens", "sentences", "BLEU A", "BLEU B", "B - A", "95% interval", "chrF++ A", "B")
+    ]
     for bucket in comparison.buckets:
-        values = (f"{value:.1f}" for value in (bucket.bleu_a, bucket.bleu_b, bucket.chrf_a, bucket.chrf_b))
-        rows.append((bucket.label, f"{bucket.n_sentences:,}", *values, ""))
+        bleu = f"{bucket.bleu_a:.1f}", f"{bucket.bleu_b:.1f}", f"{bucket.bleu_b - bucket.bleu_a:+.1f}"
+        interval = f"{bucket.interval.low:+.1f} to {bucket.interval.high:+.1f}"
+        chrf = f"{bucket.chrf_a:.1f}", f"{bucket.chrf_b:.1f}"
+        rows.append((bucket.label, f"{bucket.n_sentences:,}", *bleu, interval, *chrf))
     sys.stdout.write(aligned(rows))
     counts = f"A is better in {comparison.a_wins:,}, B in {comparison.b_wins:,}, equal in {comparison.ties:,}"
     sys.stdout.write(f"\nSentence by sentence (chrF++): {counts}.\n")

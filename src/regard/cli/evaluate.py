@@ -57,6 +57,9 @@ def evaluate(
     lowercase: Lowercase = False,
     tokenize: Tokenize = "13a",
     worst: Annotated[int, typer.Option(metavar="N", min=0, help="Show the N sentences with the lowest chrF++.")] = 0,
+    by_length: Annotated[
+        bool, typer.Option("--by-length", help="Show scores by length of the source, in five buckets.")
+    ] = False,
     save_output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the translations of RUN to this file.")
     ] = None,
@@ -91,12 +94,12 @@ def evaluate(
     if save_output is not None:
         write_file(save_output, "".join(f"{line}\n" for line in outputs).encode())
     warn_if_tokenized(outputs, "outputs")
-    scores = score(outputs, test_set.references, lowercase=lowercase, tokenize=tokenize)
+    scores = score(outputs, test_set.references, sources=test_set.sources, lowercase=lowercase, tokenize=tokenize)
     if as_json:
         report = scores.to_dict() | {"worst": [_sentence(i, scores, test_set, outputs) for i in scores.worst(worst)]}
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
     else:
-        _show(scores, test_set, outputs, worst)
+        _show(scores, test_set, outputs, worst, by_length=by_length)
 
 
 def _evaluate_files(context: typer.Context, run: Path, files: list[Path], png: Path | None, as_json: bool) -> None:
@@ -246,12 +249,19 @@ def _sentence(i: int, scores: "Scores", test_set: "TestSet", outputs: list[str])
     }
 
 
-def _show(scores: "Scores", test_set: "TestSet", outputs: list[str], n_worst: int) -> None:
+def _show(scores: "Scores", test_set: "TestSet", outputs: list[str], n_worst: int, *, by_length: bool) -> None:
     rows: list[tuple[str, ...]] = [("measure", "value", "95% interval", "signature")]
     for score in scores.all:
         interval = f"{score.interval.low:.2f} – {score.interval.high:.2f}"
         rows.append((score.name, f"{score.value:.2f}", interval, score.signature))
     sys.stdout.write(aligned(rows))
+    if by_length:
+        rows = [(f"{scores.length_of} tokens", "sentences", "BLEU", "95% interval", "chrF++")]
+        for bucket in scores.by_length:
+            interval = f"{bucket.bleu_interval.low:.1f} – {bucket.bleu_interval.high:.1f}"
+            count = f"{bucket.n_sentences:,}"
+            rows.append((bucket.label, count, f"{bucket.bleu:.1f}", interval, f"{bucket.chrf:.1f}"))
+        sys.stdout.write("\n" + aligned(rows))
     for i in scores.worst(n_worst):
         sys.stdout.write(f"\nline {i + 1}, chrF++ {scores.sentence_chrf[i]:.1f}\n")
         if test_set.sources is not None:

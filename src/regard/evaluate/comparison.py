@@ -4,20 +4,19 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from operator import eq
 from typing import Literal
 
 import numpy as np
 
-from regard.evaluate.measures import Measure, Measured, Measures, build_measures
+from regard.evaluate.by_length import LengthBucket, measured_side, value
+from regard.evaluate.measures import Measured, Measures, build_measures
 from regard.evaluate.scoring import check_lengths, sentence_chrf, split_columns
 from regard.evaluate.significance import DEFAULT_SEED, Interval, interval_95, p_value, resampled_sums, swapped_sums
 
 Side = Literal["A", "B"]
 
 SIGNIFICANCE_LEVEL = 0.05
-_LENGTH_EDGES = (0, 6, 11, 21, 31)
 _TIE = 1e-6  # smaller differences of chrF++ are rounding errors
 
 
@@ -49,14 +48,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Scores of the sentences whose references have similar lengths."""
+    """Scores of the sentences of similar length."""
 
     label: str
+    mean_length: float
     n_sentences: int
     bleu_a: float
     bleu_b: float
     chrf_a: float
     chrf_b: float
+    interval: Interval
+    """95% interval of the difference in BLEU, by the paired bootstrap."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ class Comparison:
     n_sentences: int
     n_identical: int
     changes: tuple[Difference, ...]
+    length_of: Literal["source", "reference"]
+    """Whose lengths the buckets are of: the source's, if it is given."""
     buckets: tuple[Bucket, ...]
     a_wins: int
     ties: int
@@ -141,11 +145,15 @@ def compare(
         own_references = tuple(lines[i] for lines in references)
         return Example(i + 1, source, own_references, a[i], b[i], float(chrf_a[i]), float(chrf_b[i]))
 
+    length_of, length_buckets = measured_side(measures, sources, references)
     return Comparison(
         n_sentences=len(a),
         n_identical=sum(map(eq, a, b)),
         changes=_changes(measures, measured_a, measured_b, n_bootstrap, n_shuffles, seed),
-        buckets=_buckets(measures, measured_a, measured_b, measures.n_tokens(references[0])),
+        length_of=length_of,
+        buckets=tuple(
+            _bucket(bucket, measures, measured_a, measured_b, n_bootstrap, seed) for bucket in length_buckets
+        ),
         a_wins=int((gain < -_TIE).sum()),
         ties=int((np.abs(gain) <= _TIE).sum()),
         b_wins=int((gain > _TIE).sum()),
@@ -181,19 +189,13 @@ def _changes(
     return tuple(changes)
 
 
-def _buckets(measures: Measures, a: list[Measured], b: list[Measured], lengths: list[int]) -> tuple[Bucket, ...]:
-    """Scores by the length of the first reference; empty buckets are left out."""
-    indices = np.searchsorted(_LENGTH_EDGES, lengths, side="right") - 1
-    labels = [f"{low or 1}–{next_low - 1}" for low, next_low in pairwise(_LENGTH_EDGES)] + [f"{_LENGTH_EDGES[-1]}+"]
-    buckets = []
-    for index, label in enumerate(labels):
-        inside = indices == index
-        if inside.any():
-            bleu_a, bleu_b = (_value(measures.bleu, measured[0], inside) for measured in (a, b))
-            chrf_a, chrf_b = (_value(measures.chrf, measured[1], inside) for measured in (a, b))
-            buckets.append(Bucket(label, int(inside.sum()), bleu_a, bleu_b, chrf_a, chrf_b))
-    return tuple(buckets)
-
-
-def _value(measure: Measure, measured: Measured, inside: np.ndarray) -> float:
-    return float(measure.values(measured.statistics[inside].sum(axis=0, keepdims=True))[0])
+def _bucket(
+    bucket: LengthBucket, measures: Measures, a: list[Measured], b: list[Measured], n_bootstrap: int, seed: int
+) -> Bucket:
+    bleu_a, bleu_b, chrf_a, chrf_b = (
+        value(measure, measured[i], bucket) for i, measure in enumerate(measures[:2]) for measured in (a, b)
+    )
+    rows = np.hstack([measured[0].statistics[bucket.inside] for measured in (a, b)])
+    drawn_a, drawn_b = np.split(resampled_sums(rows, n_bootstrap, seed), 2, axis=1)
+    interval = interval_95(measures.bleu.values(drawn_b) - measures.bleu.values(drawn_a))
+    return Bucket(bucket.label, bucket.mean_length, len(rows), bleu_a, bleu_b, chrf_a, chrf_b, interval)

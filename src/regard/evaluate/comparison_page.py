@@ -1,6 +1,7 @@
 """The comparison of two systems as one HTML file."""
 
 from html import escape
+from math import ceil
 
 from regard.evaluate.comparison import Bucket, Comparison, Difference, Example
 from regard.evaluate.word_diff import Span, mark_changes
@@ -16,7 +17,7 @@ def comparison_page(comparison: Comparison, *, name_a: str, name_b: str) -> str:
         f"{comparison.n_identical:,} with identical translations.</p>",
         _scores(comparison.changes),
         _wins(comparison),
-        _lengths(comparison.buckets),
+        _lengths(comparison.length_of, comparison.buckets),
         _examples("Where B is better", comparison.better_in_b, comparison.b_wins),
         _examples("Where A is better", comparison.better_in_a, comparison.a_wins),
         _footer(comparison.changes),
@@ -86,25 +87,53 @@ def _wins(comparison: Comparison) -> str:
     )
 
 
-def _lengths(buckets: tuple[Bucket, ...]) -> str:
-    highest = max((max(bucket.chrf_a, bucket.chrf_b) for bucket in buckets), default=0) or 1
+def _lengths(length_of: str, buckets: tuple[Bucket, ...]) -> str:
     rows = ""
     for bucket in buckets:
-        bars = "".join(
-            f'<div class="bar {side}" style="width:{100 * value / highest:.1f}%"></div>'
-            for side, value in (("a", bucket.chrf_a), ("b", bucket.chrf_b))
-        )
+        ends = f"{_signed(bucket.interval.low)} to {_signed(bucket.interval.high)}"
         rows += (
             f"\n<tr><td>{bucket.label}</td><td>{bucket.n_sentences:,}</td>"
             f"<td>{bucket.bleu_a:.1f}</td><td>{bucket.bleu_b:.1f}</td>"
-            f"<td>{bucket.chrf_a:.1f}</td><td>{bucket.chrf_b:.1f}</td>"
-            f'<td class="picture" aria-hidden="true">{bars}</td></tr>'
+            f"<td>{_signed(bucket.bleu_b - bucket.bleu_a)}<small>{ends}</small></td>"
+            f'<td class="wide">{bucket.chrf_a:.1f}</td><td class="wide">{bucket.chrf_b:.1f}</td></tr>'
         )
     return (
-        '<h2>By length of the reference</h2>\n<table class="full">\n<thead><tr><th>tokens</th><th>sentences</th>'
-        f"<th>BLEU {_key('A')}</th><th>{_key('B')}</th><th>chrF++ {_key('A')}</th><th>{_key('B')}</th>"
-        f'<th class="picture"></th></tr></thead>\n<tbody>{rows}</tbody>\n</table>'
+        f"<h2>By length of the {length_of}</h2>\n{_length_chart(length_of, buckets)}\n"
+        '<table class="full">\n<thead><tr><th>tokens</th><th>sentences</th>'
+        f"<th>BLEU {_key('A')}</th><th>{_key('B')}</th><th>B − A<small>95% interval</small></th>"
+        f"<th class='wide'>chrF++ {_key('A')}</th><th class='wide'>{_key('B')}</th></tr></thead>\n"
+        f"<tbody>{rows}</tbody>\n</table>"
     )
+
+
+def _length_chart(length_of: str, buckets: tuple[Bucket, ...]) -> str:
+    """BLEU of both systems, from zero: one point per bucket."""
+    if len(buckets) < 2:
+        return ""
+    width, height, left, bottom = 640, 240, 36, 34
+    highest = ceil(max(max(bucket.bleu_a, bucket.bleu_b) for bucket in buckets) / 10) * 10 or 10
+
+    def x(number: int) -> float:
+        return left + (width - left) * (number + 0.5) / len(buckets)
+
+    def y(bleu: float) -> float:
+        return 8 + (height - 8 - bottom) * (1 - bleu / highest)
+
+    parts = []
+    for tick in range(0, highest + 1, 10 if highest <= 60 else 20):
+        line = f'<line class="grid" x1="{left}" x2="{width}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+        parts.append(f'{line}<text x="{left - 6}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick}</text>')
+    for number, bucket in enumerate(buckets):
+        parts.append(f'<text x="{x(number):.1f}" y="{height - 18}" text-anchor="middle">{bucket.label}</text>')
+    parts.append(f'<text x="{left}" y="{height - 2}">BLEU by number of tokens of the {length_of}</text>')
+    for side, colour in (("a", "orange"), ("b", "blue")):
+        points = [(x(number), y(getattr(bucket, f"bleu_{side}"))) for number, bucket in enumerate(buckets)]
+        parts.append(f'<polyline class="{colour}" points="{" ".join(f"{px:.1f},{py:.1f}" for px, py in points)}"/>')
+        parts += [f'<circle class="{colour}" cx="{px:.1f}" cy="{py:.1f}" r="3.5"/>' for px, py in points]
+        px, py = points[-1]
+        parts.append(f'<text class="name {colour}" x="{px + 9:.1f}" y="{py + 4:.1f}">{side.upper()}</text>')
+    label = f"BLEU by length of the {length_of}; the numbers are in the table below"
+    return f'<svg class="lengths" role="img" aria-label="{label}" viewBox="0 0 {width} {height}">{"".join(parts)}</svg>'
 
 
 def _examples(title: str, examples: tuple[Example, ...], n_all: int) -> str:

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from regard.errors import DataError, UserError
+from regard.evaluate.by_length import BucketScore, bucket_score, measured_side
 from regard.evaluate.measures import Array, Measured, Measures, build_measures
 from regard.evaluate.significance import DEFAULT_SEED, Interval, interval_95, resampled_sums
 from regard.text.lines import read_lines
@@ -31,6 +33,9 @@ class Scores:
     chrf: Score
     ter: Score
     sentence_chrf: tuple[float, ...]
+    length_of: Literal["source", "reference"]
+    """Whose lengths `by_length` is by: the source's, if it is given."""
+    by_length: tuple[BucketScore, ...]
 
     @property
     def all(self) -> tuple[Score, Score, Score]:
@@ -43,20 +48,22 @@ class Scores:
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, without the scores of sentences."""
-        return {"n_sentences": self.n_sentences, "scores": [asdict(score) for score in self.all]}
+        plain = {"n_sentences": self.n_sentences, "scores": [asdict(score) for score in self.all]}
+        return plain | {"length_of": self.length_of, "by_length": [asdict(bucket) for bucket in self.by_length]}
 
 
 def score(
     outputs: Sequence[str],
     references: Sequence[Sequence[str]],
     *,
+    sources: Sequence[str] | None = None,
     lowercase: bool = False,
     tokenize: str = "13a",
     n_bootstrap: int = 1000,
     seed: int = DEFAULT_SEED,
 ) -> Scores:
     """Score translations against one or more lists of references: sacreBLEU's values, with 95% bootstrap intervals."""
-    check_lengths(references, outputs=outputs)
+    check_lengths(references, outputs=outputs, **({} if sources is None else {"sources": sources}))
     measures = build_measures(references, lowercase=lowercase, tokenize=tokenize)
     measured = [measure.measure(outputs) for measure in measures]
     sums = resampled_sums(np.hstack([results.statistics for results in measured]), n_bootstrap, seed)
@@ -66,7 +73,9 @@ def score(
         scores.append(Score(measure.name, results.value, interval_95(measure.values(resampled)), signature))
     bleu, chrf, ter = scores
     by_sentence = sentence_chrf(measures, measured[1], outputs, references)
-    return Scores(len(outputs), bleu, chrf, ter, tuple(by_sentence.tolist()))
+    length_of, buckets = measured_side(measures, sources, references)
+    by_length = (bucket_score(bucket, measures, measured[0], measured[1], n_bootstrap, seed) for bucket in buckets)
+    return Scores(len(outputs), bleu, chrf, ter, tuple(by_sentence.tolist()), length_of, tuple(by_length))
 
 
 def sentence_chrf(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.1, "░"), (float("-inf"), "·"))
 _MAX_NAMED, _MAX_MAP_WIDTH, _MIN_NAMED_FALL = 3, 40, 0.1
 _NAMES: "dict[Importance, str]" = {"attention": "attention", "gradient": "gradient", "left_out": "left out"}
-_LEGEND = """
+_LEGEND = """\
 gradient   norm of the gradient of the log-probability, as shares of the row
 left out   the share of its probability that a word loses when a source word is left out; on the right, the largest
            changes of the log-probability
@@ -44,7 +44,9 @@ def print_dependence(console: Console, look: "Look", level: "Level", probabiliti
     n_views = len(views)
     print_columns(console, rows, right_aligned={1, *range(2 + n_views, 2 + n_views + len(between))})
     means = [f"{_NAMES[a]} and {_NAMES[b]} {_tau(mean)}" for (a, b), (_, mean) in agreement.items()]
-    console.print(Text(f"\nmean τ: {', '.join(means)}"))
+    console.print(Text(f"\nmean τ: {', '.join(means)}\n"))
+    if (alignment := look.alignment(level)) is not None:
+        console.print(Text(f"attention  {alignment[0]}", "dim"))
     console.print(Text(_LEGEND.rstrip(), "dim"))
 
 

@@ -72,7 +72,9 @@ def draw_dependence(look: Look, level: Level = "words") -> Picture:
     if not (views := look.importance(level)):
         raise UserError("this look has no dependence", hint="add --show dependence")
     rows, columns = look.labels("cross", level)
-    maps = [(AttentionMap(_MEASURES[name], views[name]), columns) for name in views if name != "left_out"]
+    alignment = look.alignment()
+    titles = _MEASURES | ({} if alignment is None else {"attention": alignment[0]})
+    maps = [(AttentionMap(titles[name], views[name]), columns) for name in views if name != "left_out"]
     falls = views["left_out"]
     signed = AttentionMap(_MEASURES["left_out"], falls, limit=float(np.abs(falls).max()) or 1.0, is_signed=True)
     agreement = look.agreement()

@@ -1,6 +1,7 @@
 // The page of `regard look --html`: a look as one file, with its sentence, interventions, language and theme.
 
 import { make, setText } from "../dom.js";
+import { DependencePanel } from "../look/dependence_panel.js";
 import { isTransformerLook } from "../look/look_data.js";
 import { LookPanel } from "../look/look_panel.js";
 import { placeParameters, readPlace } from "../look/place.js";
@@ -34,12 +35,15 @@ class LookFile {
     );
     this.languages = make("div", { class: "file-languages", role: "group" }, this.languageButtons);
     this.theme = make("button", { type: "button", class: "file-theme", onclick: switchTheme }, "◐");
+    this.title = make("h2", { class: "file-part" });
+    this.dependence = make("div");
     const panel = make("div");
     element.append(
       make("header", { class: "file-head" }, this.name, this.languages, this.theme),
       make("h1", { class: "file-source", dir: "auto" }, look.source.text),
       make("p", { class: "file-translation", dir: "auto" }, look.target.text),
       this.notes,
+      ...(look.dependence ? [this.title, this.dependence] : []),
       panel,
     );
     onLanguage(() => this.#write());
@@ -49,11 +53,13 @@ class LookFile {
       place: readPlace(new URLSearchParams(location.hash.slice(1) || element.dataset.place)),
       onPlace: writePlace,
     });
+    if (look.dependence) new DependencePanel(this.dependence, { look });
   }
 
   #write() {
     document.documentElement.lang = language();
     setText(this.name, t("file.name", this.look.model.name));
+    setText(this.title, t("look.depends.title"));
     this.languages.setAttribute("aria-label", t("file.language"));
     this.theme.setAttribute("aria-label", t("file.theme"));
     for (const button of this.languageButtons) {

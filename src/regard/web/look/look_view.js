@@ -5,6 +5,7 @@ import { linePicker } from "../line_picker.js";
 import { onReconnect } from "../service.js";
 import { change, currentModel, onChange, selectedLine, state, translates } from "../state.js";
 import { onLanguage, t } from "../texts/texts.js";
+import { DependenceSection } from "./dependence_section.js";
 import { loadModule } from "./load.js";
 import { isTransformerLook } from "./look_data.js";
 import { fetchLook, lookRequest } from "./look_request.js";
@@ -16,6 +17,7 @@ const SHOW_WAITING_AFTER = 200;
 export class LookView {
   #note = make("p", { class: "note", role: "status" });
   #box = make("div", { class: "look-box" });
+  #depends = new DependenceSection();
   #panel = null;
   #panels = new Map(); // class → panel: one for each kind of model
   #look = null;
@@ -26,7 +28,7 @@ export class LookView {
 
   /** @param {HTMLElement} element */
   constructor(element) {
-    element.append(linePicker(), this.#note, this.#box);
+    element.append(linePicker(), this.#note, this.#depends.element, this.#box);
     onChange(
       ["view", "text", "line", "models", "model", "target", "chosen"],
       ({ changed }) => {
@@ -88,6 +90,7 @@ export class LookView {
     change({ place: this.#panel.place });
     this.#look = look;
     this.#request = body;
+    this.#depends.update(translates() ? body : null);
   }
 
   /** Notes it if the translation above differs from the one shown here, for example because of quantised weights. */
@@ -111,6 +114,7 @@ export class LookView {
   #showNote(text, hidePanel = false) {
     this.#note.textContent = text;
     this.#box.hidden = hidePanel;
+    if (hidePanel) this.#depends.update(null);
   }
 
   /** After back, forward or a link. */

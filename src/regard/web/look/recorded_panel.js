@@ -8,7 +8,7 @@ import { NARROW_BELOW, onWidth } from "./canvas.js";
 import { headTable } from "./head_detail.js";
 import { HeatMap } from "./heat_map.js";
 import { decodeArray } from "./look_data.js";
-import { norm } from "./math.js";
+import { maxAbs, norm } from "./math.js";
 import { Panel } from "./panel.js";
 import { VectorBars } from "./vector_bars.js";
 
@@ -114,31 +114,41 @@ function ownAttentions(/** @type {any} */ { sites, arrays, source }) {
   return sites.filter(isOwn).map(({ path }) => ({ attention: "own", path, weights: arrays[path] }));
 }
 
-/** The weights of each head: of the translation on the source, or of a text on itself. */
-function mapPanels(/** @type {any} */ look, /** @type {any} */ { attention, path, weights }) {
-  const array = decodeArray(weights);
-  if (!["cross", "own"].includes(attention) || !array) return [];
-  return Array.from({ length: array.shape[0] }, (_, head) => {
-    const view = {
-      rows: attention === "own" ? look.source.pieces : look.target.outputs.pieces,
-      columns: look.source.pieces,
-      sides: { rows: attention === "own" ? "source" : "target", columns: "source" },
-      values: array.at(head),
-      visible: null,
-      row: 0,
-      column: 0,
-      label: path,
-      min: 0,
-      max: 1,
-      format: formatWeight,
-    };
-    const map = new HeatMap({ onPick: (cell) => map.update({ ...view, ...cell }) });
-    const panel = new Panel("map", map.element);
-    map.update(view);
-    const name = attention === "own" ? `${path} · ${t("look.recorded.head", head + 1)}` : path;
-    panel.update(`${name} · ${t("look.mapCaption")}`, () => headTable(view));
-    return panel.element;
+/** Each head: of the translation on the source, before and after the softmax, or of a text on itself. */
+function mapPanels(/** @type {any} */ look, /** @type {any} */ { attention, path, weights, scores }) {
+  if (!["cross", "own"].includes(attention)) return [];
+  const rows = attention === "own" ? look.source.pieces : look.target.outputs.pieces;
+  const sides = { rows: attention === "own" ? "source" : "target", columns: "source" };
+  const panelOf = (/** @type {string} */ caption, /** @type {any} */ drawn) =>
+    mapPanel({ rows, columns: look.source.pieces, sides, label: `${path} · ${caption}`, ...drawn });
+  const before = headsOf(scores).map((values) => {
+    const max = maxAbs(values);
+    return panelOf(t("look.recorded.scoresCaption"), { values, min: -max, max, format: formatNumber });
   });
+  const after = headsOf(weights).map((values, head) => {
+    const name = attention === "own" ? `${t("look.recorded.head", head + 1)} · ` : "";
+    return panelOf(`${name}${t("look.mapCaption")}`, { values, min: 0, max: 1, format: formatWeight });
+  });
+  return [...before, ...after];
+}
+
+/**
+ * The numbers of each head; none if nothing was recorded.
+ * @param {any} array
+ * @returns {Float32Array[]}
+ */
+function headsOf(array) {
+  const decoded = decodeArray(array);
+  return Array.from({ length: decoded?.shape[0] ?? 0 }, (_, head) => decoded.at(head));
+}
+
+function mapPanel(/** @type {any} */ drawn) {
+  const view = { visible: null, row: 0, column: 0, ...drawn };
+  const map = new HeatMap({ onPick: (cell) => map.update({ ...view, ...cell }) });
+  const panel = new Panel("map", map.element);
+  map.update(view);
+  panel.update(view.label, () => headTable(view));
+  return panel.element;
 }
 
 /** The vectors of a site as bars, one row per position; of anything else only the size. */

@@ -34,6 +34,7 @@ export const LOOK_EN = {
   "recorded.how": (size) =>
     `${size ? `The model: ${size}. ` : ""}Each row of bars is a vector; the number beside it is its length. ` +
     "Point at a bar to see the numbers.",
+  "recorded.scoresCaption": "Scores before the softmax; those below zero are grey",
   "recorded.unit": (n) => `Number ${n} of each vector`,
   "recorded.kinds": {
     attention: "attention weights",
@@ -48,6 +49,22 @@ export const LOOK_EN = {
     logits: "logits",
   },
   "recorded.axes": { source: "source", target: "target", unit: "unit", head: "head", symbol: "symbol" },
+  depends: {
+    title: "What each word depends on",
+    how: "Two measures of what the probability of each word depends on: gradients, and leaving out one word of the " +
+      "source at a time.",
+    beside:
+      "Attention shows where the model looks, not what its output depends on. Beside it are two measures of that: " +
+      "gradients, and leaving out one word of the source at a time.",
+    attention: "Attention weights",
+    gradient: "Gradient of the log-probability: its norm, as shares of the row",
+    left_out: "Left out: by how much the log-probability falls without the word; grey where it rises",
+    agreement: "How far they agree: Kendall’s τ. 1 means that both rank the source words in the same order, 0 that " +
+      "there is no relation, −1 the reverse order.",
+    short: { attention: "attention", gradient: "gradient", left_out: "left out" },
+    word: "Word",
+    mean: "mean",
+  },
   attentionNames: ATTENTION_NAMES,
   shortAttentionNames: { encoder: "Encoder", decoder: "Decoder", cross: "Encoder → decoder" },
   sublayerNames: SUBLAYER_NAMES,

@@ -34,6 +34,7 @@ export const LOOK_KO = {
   "recorded.how": (size) =>
     `${size ? `모델 구조: ${size}. ` : ""}막대 한 줄이 벡터 하나이고, 옆의 숫자는 벡터의 길이입니다. ` +
     "막대를 가리키면 값이 보입니다.",
+  "recorded.scoresCaption": "소프트맥스 이전의 점수. 0보다 작으면 회색입니다",
   "recorded.unit": (n) => `각 벡터의 ${n}번째 값`,
   "recorded.kinds": {
     attention: "어텐션 가중치",
@@ -48,6 +49,22 @@ export const LOOK_KO = {
     logits: "로짓",
   },
   "recorded.axes": { source: "원문", target: "번역문", unit: "유닛", head: "헤드", symbol: "어휘" },
+  depends: {
+    title: "각 단어는 원문의 어느 단어에 좌우될까",
+    how: "번역된 각 단어의 확률이 원문의 어느 단어에 좌우되는지 두 가지 방법으로 잽니다. 하나는 그래디언트이고, " +
+      "다른 하나는 원문 단어를 하나씩 빼 보는 것입니다.",
+    beside:
+      "어텐션은 모델이 어디를 보는지를 보여 줄 뿐, 출력이 무엇에 좌우되는지까지 알려 주지는 않습니다. 그래서 두 가지 방법으로 " +
+      "직접 잰 값을 나란히 놓았습니다. 하나는 그래디언트이고, 다른 하나는 원문 단어를 하나씩 빼 보는 것입니다.",
+    attention: "어텐션 가중치",
+    gradient: "로그 확률의 그래디언트: 크기를 행의 합이 1이 되도록 나눈 값",
+    left_out: "단어 빼기: 그 단어를 뺐을 때 줄어드는 로그 확률. 늘어나면 회색입니다",
+    agreement:
+      "서로 얼마나 일치하는가: 켄달의 τ. 1이면 원문 단어의 순위가 같고, 0이면 관계가 없으며, −1이면 순위가 반대입니다.",
+    short: { attention: "어텐션", gradient: "그래디언트", left_out: "단어 빼기" },
+    word: "단어",
+    mean: "평균",
+  },
   attentionNames: KOREAN_ATTENTION_NAMES,
   shortAttentionNames: { encoder: "인코더", decoder: "디코더", cross: "인코더 → 디코더" },
   sublayerNames: KOREAN_SUBLAYER_NAMES,
