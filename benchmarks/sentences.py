@@ -15,9 +15,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-import icu
-import sentencex
-
 from regard.text.sentences import sentences
 
 EXAMPLES = Path(__file__).parents[1] / "tests" / "text" / "sentences"
@@ -29,11 +26,15 @@ def by_rules(text: str, language: str) -> list[str]:
 
 
 def by_sentencex(text: str, language: str) -> list[str]:
+    import sentencex
+
     return [part.strip() for part in sentencex.segment(language, text) if part.strip()]
 
 
 def by_icu(text: str, language: str) -> list[str]:
     """With ICU's own list of abbreviations."""
+    import icu
+
     iterator = icu.BreakIterator.createSentenceInstance(icu.Locale(f"{language}@ss=standard"))
     iterator.setText(text)
     stops = [0, *iterator]
