@@ -95,6 +95,7 @@ class TrainingDisplay(Callbacks):
         self.print(
             f"data      {plan['n_pairs']:,} training {noun}, {plan['n_validation']:,} validation {noun}"
             + (f", {n_skipped:,} skipped (blank or too long)" if n_skipped else "")
+            + (f", {plan['n_cut']:,} cut off (too long)" if plan.get("n_cut") else "")
         )
         names = dict.fromkeys(str(plan[key]) for key in ("preset", "size") if plan.get(key))  # the size may be both
         vocabulary = f", vocabulary {plan['vocabulary']:,}" if "vocabulary" in plan else ""
