@@ -154,6 +154,8 @@ def test_a_single_attention_is_one_layer_with_one_head(tokenizer: Tokenizer) -> 
     [attention] = look.to_dict()["attentions"]
     assert (attention["attention"], attention["layer"], attention["path"]) == ("cross", 0, "gru")
     assert attention["q"] is None and np.array(attention["weights"]).shape == (1, len(look.steps), len(look.source.ids))
+    with pytest.raises(UserError, match="gru did not record its scores"):
+        look.scores("cross", 0)
     assert not look.model["interventions"]["heads_off"]  # this attention cannot be ablated
     with pytest.raises(UserError, match=r"no head cross\.0\.0"):
         lens.look(SENTENCE, TRANSLATION, interventions=Interventions(heads_off=frozenset([Head("cross", 0, 0)])))

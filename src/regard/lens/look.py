@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.errors import UserError
 from regard.lens.anatomy import attention_layers
 from regard.lens.beam_tree import BeamTree
 from regard.lens.before_after import Change
@@ -105,8 +106,10 @@ class Look:
     def scores(self, attention: Attention, layer: int, level: Level = "words") -> NDArray[np.float32]:
         """(H, rows, columns) of one layer, before the softmax; for words, the largest of their sub-words."""
         module = self.layers(attention)[layer].module
-        last = [site for site in self.sites if site.kind == "scores" and site.module == module][-1]
-        scores: NDArray[np.float32] = self.trace[last.path][0].numpy()
+        found = [site.path for site in self.sites if site.kind == "scores" and site.module == module]
+        if not found:
+            raise UserError(f"{module} did not record its scores, only its weights")
+        scores: NDArray[np.float32] = self.trace[found[-1]][0].numpy()
         if level == "pieces":
             return scores
         rows, columns = (text.words for text in self.rows_and_columns(attention))

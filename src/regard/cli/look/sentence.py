@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from regard.lens.look import Look
 
 _STEPS = {"encoder": "heads", "decoder": "masked", "cross": "cross"}  # the step of the HTML tour for each attention
-_MORE = "more: --png FILE draws all heads, --html FILE is an interactive tour, --heads-off cross.1.1 ablates a head\n"
+_MORE = (
+    "more: --show dependence shows what each word depends on, --png FILE draws all heads, "
+    "--html FILE is an interactive tour, --heads-off cross.1.1 ablates a head\n"
+)
 _MORE_WITHOUT_ATTENTION = (
     "more: --show dependence shows what each word depends on, --png FILE draws, --json FILE has it all\n"
 )
