@@ -1,5 +1,6 @@
 """User errors are one line on stderr with a hint, and exit code 2, before the first step."""
 
+import os
 import shutil
 from collections import namedtuple
 from collections.abc import Callable
@@ -35,6 +36,17 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source a --target b --out o --set training.steps=x", "training.steps: Input should be a valid integer"),
         ("--source a --target b --out o --set training=1", "training is a section of the recipe"),
         (
+            "--source a --target b --out o --set training={}",
+            "training is a section of the recipe; hint: set one of its values, such as training.NAME=VALUE",
+        ),
+        ("--source a --target b --out o --set model={d_model=64}", "such as model.d_model=VALUE"),
+        ("--source a --target b --out o --set model.d_model=65536", "needs at least "),
+        ("--source a --target b --out o --set training.accumulate=1000000000000", "lower training.accumulate"),
+        ("--source /dev/stdin --target b --out o", "/dev/stdin: is a pipe or a device, not a file"),
+        ("--source /dev/urandom --target b --out o", "/dev/urandom: is a pipe or a device, not a file"),
+        ("--source a --target b --valid-source /dev/zero --valid-target b --out o", "/dev/zero: is a pipe or a device"),
+        ("--source fifo --target b --out o", "fifo: is a pipe or a device, not a file"),
+        (
             "--source a --target b --out o --budget 5",
             "'5' is not a duration; hint: write for example 90s, 20m, 2h or 1h30m",
         ),
@@ -63,7 +75,7 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source cut.gz --target b --out o", "cut.gz: cannot be decompressed after line"),
         ("--source a --out o", "1 --source and 0 --target; hint: each source file needs a target file"),
         ("--source a --target b --valid-source a --out o", "needs both --valid-source and --valid-target"),
-        ("--out o", "--source FILE --target FILE, or --tsv FILE, or --corpus street"),
+        ("--out o", "--source FILE --target FILE, or --tsv FILE, or --labels FILE, or --corpus street"),
         ("--tsv a --out o", "a:1: 0 tabs instead of one; hint: "),
         ("--source a --target b --out o --set text.vocabulary=269", "text: a vocabulary of 269 is too small for kind"),
         (
@@ -83,6 +95,7 @@ def test_user_error_is_one_line(inline: Inline, tmp_path: Path, text: Any, argum
     files(tmp_path, bad=a.replace(source[6], b"\xff\xfe"), **{"cut.gz": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03abc"})
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "something").touch()
+    os.mkfifo(tmp_path / "fifo")
     error = error_of(inline("train", *arguments.split()))
     assert message in error
     assert not (tmp_path / "o" / "journal.jsonl").exists()

@@ -193,3 +193,34 @@ def test_edited_text_is_refused_on_resume(inline: Any, text: Any, arguments: Arg
         "error: the training text has changed since this run began; "
         "hint: restore the original files, or train in another directory\n"
     )
+
+
+def test_interrupted_run_translates_with_its_newest_checkpoint_and_can_be_fine_tuned(
+    inline: Callable[..., Any], arguments: Arguments, text: Any, tmp_path: Path
+) -> None:
+    assert inline(*arguments(text, "run")).returncode == 0
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    shutil.copytree(run, whole)
+    shutil.rmtree(run / "model")
+    notice = "run has not finished training: this is its checkpoint after step 40\n"
+    before = {path: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()}
+    for _ in range(2):  # the second time it is written already
+        result = inline("translate", "run", str(text.source), "--beam", "1", "--engine", "torch")
+        assert result.returncode == 0 and result.stderr.startswith(notice) and result.stderr.count(notice) == 1
+        assert len(result.stdout.splitlines()) == 300
+        tuned = run / "checkpoint-model" / "manifest.json"
+        written_at = tuned.stat().st_mtime_ns
+    assert tuned.stat().st_mtime_ns == written_at
+    assert {path: path.read_bytes() for path in before} == before
+    result = inline(*arguments(text, "tuned", "--from", "run", "training.steps=2"))
+    assert result.returncode == 0 and notice in result.stderr, result.stderr
+    assert inline(*arguments(text, "run")).returncode == 0  # goes on as if nothing had happened
+    assert (run / "model" / "model.safetensors").read_bytes() == (whole / "model" / "model.safetensors").read_bytes()
+    assert inline("translate", "run", str(text.source)).stderr.count("has not finished") == 0
+
+
+def test_run_without_a_checkpoint_has_no_model_yet(inline: Callable[..., Any], text: Any, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").touch()
+    result = inline("translate", "run", str(text.source))
+    assert result.returncode == 2 and "wait until its training has finished" in result.stderr

@@ -70,7 +70,8 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
         sizes = {"n_src_symbols": N_SYMBOLS, "n_tgt_symbols": N_SYMBOLS, "pad_id": 0}
         spec = ModelSpec("translation", "transformer", TransformerConfig(**shape, dropout=dropout), sizes)
         n_best = config.average if config.average_of == "best" else 1
-        checkpoints = Checkpoints(tmp_path / name, keep_last=max(2, config.average), keep_best=n_best)
+        pins = config.budget_seconds is not None
+        checkpoints = Checkpoints(tmp_path / name, keep_last=max(2, config.average), keep_best=n_best, pins=pins)
         measures = Measure("loss", "loss", 3, False), Measure("accuracy", "accuracy", 1, True, is_share=True)
         training = Training(
             config=config, spec=spec, model=spec.build(), loader=loader, validate=validate, measures=measures,

@@ -1,12 +1,13 @@
 """A budget sets the last step from the speed so far, when the learning rate begins to fall."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from regard.errors import TrainingStopped
+from regard.errors import RunError, TrainingStopped
 from regard.training import Progress, Stop, Training, TrainingConfig, fit, loop
 from regard.training.budget import MIN_STEPS_TO_MEASURE, RESERVED_SECONDS, VALIDATIONS_AT_END, fit_to_budget
 
@@ -203,3 +204,66 @@ def test_budget_functions_are_pure() -> None:
     assert (changed.steps, changed.cooldown_from, changed.refit_at) == (190, 95, 95)
     assert fit_to_budget(config, progress, elapsed_seconds=25.0) == (changed, event)
     assert fit_to_budget(config.model_copy(update={"budget_seconds": None}), progress, 25.0) == (progress, None)
+
+
+def saving(make_training: Maker, seconds: float) -> Training:
+    return budgeted(make_training, steps=100, seconds=seconds, save_every=10, validate_every=10)
+
+
+def rates_of(seen: list[Any]) -> dict[int, float]:
+    return {fields["step"]: fields["rate"] for event, fields in seen if event == "step"}
+
+
+@pytest.mark.parametrize("stop_at", [None, 80])
+def test_more_time_goes_on_from_before_the_rate_fell_and_counts_all_time(
+    make_training: Maker, clock: Clock, stop_at: int | None
+) -> None:
+    """100 s of 1 s steps: the rate falls from step 47 on. With 200 s, the run goes back to step 40."""
+    started_at = clock.now
+    with suppress(TrainingStopped):
+        train(saving(make_training, 100), stop_at=stop_at)
+    used = clock.now - started_at
+    extended = saving(make_training, 200)
+    progress, seen = train(extended)
+    [event] = [fields for event, fields in seen if event == "extended"]
+    assert event["step"] == 40 and event["reached"] == (stop_at or round(used))
+    rates = rates_of(seen)
+    assert min(rates) == 41 and rates[41] == rates[60] == 0.01
+    assert 200 - RESERVED_SECONDS - 4 <= clock.now - started_at <= 200
+    assert rates[progress.steps] == pytest.approx(min(rates.values())) and min(rates.values()) < 0.001
+    assert progress.budget_seconds == 200 and extended.checkpoints.steps()[-1] == progress.step
+    again, seen = train(saving(make_training, 200))
+    assert again.step == progress.step and rates_of(seen) == {}
+
+
+def test_more_time_before_the_rate_falls_gives_up_nothing(make_training: Maker, clock: Clock) -> None:
+    with pytest.raises(TrainingStopped):
+        train(saving(make_training, 100), stop_at=25)
+    progress, seen = train(saving(make_training, 200))
+    rates = rates_of(seen)
+    assert min(rates) == 26 and progress.step == pytest.approx(195, abs=3)
+    assert rates[26] == rates[90] == 0.01
+
+
+def test_extended_run_keeps_its_time_if_it_is_resumed_without_saying_so(make_training: Maker, clock: Clock) -> None:
+    train(saving(make_training, 100))
+    with pytest.raises(TrainingStopped):
+        train(saving(make_training, 200), stop_at=60)
+    progress, _ = train(saving(make_training, 100))
+    assert progress.budget_seconds == 200 and progress.step > 100
+
+
+def test_run_without_a_checkpoint_from_before_the_cooldown_says_so(make_training: Maker, clock: Clock) -> None:
+    train(budgeted(make_training, steps=100, seconds=100))  # saves only at the end
+    with pytest.raises(RunError, match="cannot be given more time"):
+        train(saving(make_training, 200))
+    progress, _ = train(saving(make_training, 100))  # nothing was removed
+    assert progress.finished
+
+
+def test_pinned_checkpoint_is_kept_and_averages_stay_the_same(make_training: Maker, clock: Clock) -> None:
+    training = budgeted(make_training, steps=100, seconds=100, save_every=10, validate_every=10, average=3)
+    train(training)
+    steps = training.checkpoints.steps()
+    assert 40 in steps and 30 not in steps
+    assert [checkpoint.step for checkpoint in training.checkpoints.last(3)] == steps[-3:]

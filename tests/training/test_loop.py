@@ -164,6 +164,7 @@ def test_nan_loss_or_gradient_changes_nothing_and_names_the_examples(
     with pytest.raises(RunError, match=r"step 8: the (loss is nan|gradient norm is (nan|inf))") as raised:
         fit(failing, Events(), Stop())
     assert re.search(r"for a batch of \d+ examples \(numbers \d", str(raised.value))
+    assert raised.value.hint.endswith("train in another directory; the last checkpoint is good")
     assert failing.checkpoints.steps() == [5]
     failing.checkpoints.open(5)
     for name, tensor in named_weights(healthy.model).items():  # as it was after step 7
@@ -175,9 +176,9 @@ def test_infinite_weights_are_never_saved(make_training: Maker, optimizer: str) 
     training = make_training("a", optimizer=optimizer, rate=1e60, warmup=1, schedule="constant", save_every=1)
     with pytest.raises(
         RunError, match=r"step 1: '.*' has NaN or infinite values; this step was not saved; hint: lower"
-    ):
+    ) as raised:
         fit(training, Events(), Stop())
-    assert training.checkpoints.steps() == []
+    assert training.checkpoints.steps() == [] and "checkpoint is good" not in str(raised.value)
 
 
 def test_nan_validation_loss_raises_run_error(make_training: Maker) -> None:

@@ -45,6 +45,7 @@ class TrainingDisplay(Callbacks):
         self._unit = "tokens"
         self._measures: Sequence[Measure] = TRANSLATION_MEASURES
         self._budget_seconds: float | None = None
+        self._verdict: str | None = None
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -117,6 +118,10 @@ class TrainingDisplay(Callbacks):
         self._budget_seconds = budget_seconds
         self.print(f"resuming after step {step:,} of {steps:,}")
 
+    def _on_extended(self, step: int, reached: int, steps: int, **_: Any) -> None:
+        back = f", from step {step:,}, before the learning rate began to fall" if reached > step else ""
+        self.print(f"more time: {steps:,} steps in all{back}")
+
     def _on_refit(self, steps: int, was: int, **_: Any) -> None:
         self.print(f"steps changed from {was:,} to {steps:,}, to fit the remaining time")
 
@@ -154,7 +159,13 @@ class TrainingDisplay(Callbacks):
             first, *_, last = sample.values()
             self.print(f"              {first[:80]}  →  {last[:80]}")
 
-    def _on_finished(self, path: str, elapsed_seconds: float, **facts: Any) -> None:
+    def print_verdict(self) -> None:
+        """Print what the finished model is good for, as the last line."""
+        if self._verdict is not None:
+            self.print(self._verdict)
+
+    def _on_finished(self, path: str, elapsed_seconds: float, verdict: str | None = None, **facts: Any) -> None:
+        self._verdict = verdict
         scores = ", ".join(shown(headline(self._measures), facts))
         self.print(f"finished in {duration(elapsed_seconds)}: {scores}")
         self.print(f"the model is in {path}/model")

@@ -110,11 +110,12 @@ def _evaluate_files(context: typer.Context, run: Path, files: list[Path], png: P
             option = name.replace("_", "-")
             raise UserError(f"--{option} does not go with FILES", hint="give --source and --reference instead of FILES")
     from regard.artifact import describe
+    from regard.cli.model_path import model_path
     from regard.run.seeds import HEADER, Spread, finished_seeds
     from regard.tasks.predictors import task_of
 
     check_destination(png, files)
-    runs = finished_seeds(run) or [run]
+    runs = finished_seeds(run) or [model_path(run)]
     task = task_of(describe(runs[0]))
     evaluations = [_evaluate_model(path, files) for path in runs]
     first = evaluations[0]
@@ -195,12 +196,13 @@ def _translate(
 ) -> list[str]:
     if test_set.sources is None:
         raise UserError(f"{path} is a model and needs sentences to translate", hint="add --source FILE")
+    from regard.cli.model_path import model_path
     from regard.cli.translate.stream import line_progress
     from regard.translator import Translator
 
     sources, outputs = test_set.sources, []
     sys.stderr.write(f"translating {len(sources):,} lines with {path}\n")
-    with Translator.load(path, engine=engine) as translator, line_progress(len(sources)) as advance:
+    with Translator.load(model_path(path), engine=engine) as translator, line_progress(len(sources)) as advance:
         defaults = translator.options
         penalty = defaults.length_penalty if length_penalty is None else length_penalty
         options = replace(defaults, beam=beam, length_penalty=penalty)

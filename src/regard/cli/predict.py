@@ -23,6 +23,7 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Predict with a model of any task: one line of output per input. A translator translates."""
+    from regard.cli.model_path import model_path
     from regard.cli.translate.stream import FilePair, LineStream
     from regard.tasks import load
 
@@ -31,7 +32,7 @@ def predict(
 
     stream = LineStream(FilePair(None, None), resume=False, identity="")
     n_done = 0
-    with closing(load(run)) as predictor, stream.writer() as write:
+    with closing(load(model_path(run))) as predictor, stream.writer() as write:
         for batch in [inputs] if inputs else stream.batches():
             for predictions in _predict(predictor, batch, n_done):
                 write("".join(map(line_of, predictions)), len(predictions))

@@ -83,6 +83,7 @@ def train(
     """
     if resume and not (list(out.glob("seed-*/recipe.toml")) if seeds else (out / "recipe.toml").exists()):
         raise RunError(f"there is no run in {out} to resume", hint="start one without --resume")
+    from regard.cli.model_path import model_path
     from regard.run import merge, parse_setting, read_recipe
 
     parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
@@ -94,7 +95,7 @@ def train(
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
         _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
         _street(out, alone=not any(parallel)) if corpus == "street" else {},
-        {"start_from": str(start_from)} if start_from is not None else {},
+        {"start_from": str(model_path(start_from))} if start_from is not None else {},
         {"model": {"architecture": architecture}} if architecture is not None else {},
         {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
         *(parse_setting(text) for text in setting or []),
@@ -117,6 +118,7 @@ def _train(settings: "Raw", out: Path, **options: Any) -> None:
         run(settings, out, callbacks=display, **options)
         if (page := out / "report.html").exists():
             display.print(f"the report is in {page}")
+        display.print_verdict()
 
 
 def _train_seeds(settings: "Raw", out: Path, n: int, options: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from regard.report.live import LiveReport, is_out_of_date
 from regard.report.page import report_page, summary_line
 from regard.report.run_reader import RunReader
 from regard.report.summary import RunSummary
+from regard.report.verdict import verdict
 
 __all__ = [
     "LiveReport",
@@ -12,4 +13,5 @@ __all__ = [
     "is_out_of_date",
     "report_page",
     "summary_line",
+    "verdict",
 ]

@@ -37,7 +37,7 @@ class RunReader:
         recipe = _read_bytes(self.directory / "recipe.toml")
         facts = _read_facts(self.directory / "model" / "config.json")
         has_model = facts is not None and facts.get("recipe") == hashlib.sha256(recipe).hexdigest()
-        if replay.finished or has_model:
+        if replay.finished or (has_model and not is_locked(self.directory)):  # a finished run can be given more time
             state: State = "finished"
         else:
             state = unfinished or ("running" if is_locked(self.directory) else "stopped")

@@ -14,9 +14,10 @@ from regard.durable import check_writable
 from regard.errors import RunError
 from regard.models import ModelSpec, load_weights, named_weights
 from regard.run.callbacks import Callbacks
+from regard.run.memory import require_memory
 from regard.run.recipe import Recipe, identity
 from regard.tasks import TASKS, Data, Task
-from regard.training import Checkpoints, Training
+from regard.training import Checkpoints, Training, TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class PreparedRun:
     parent: Description | None  # fine-tuning: the model to start from, verified once per run
     data: Data
     identity: str = ""  # of the run, when its recipe is complete
+    budget_seconds: float | None = None  # more than the recipe's: the budget is no part of the identity of a run
 
     @property
     def task(self) -> Task[Any]:
@@ -35,6 +37,12 @@ class PreparedRun:
     @property
     def spec(self) -> ModelSpec:
         return self.recipe.spec(self.data.sizes)
+
+    @property
+    def training_config(self) -> TrainingConfig:
+        """That of the recipe, with the budget of now."""
+        config, budget = self.recipe.training, self.budget_seconds
+        return config if budget is None else config.model_copy(update={"budget_seconds": budget})
 
     @property
     def loader(self) -> Loader:
@@ -72,7 +80,8 @@ def prepare_run(recipe: Recipe, parent: Description | None, out: Path, callbacks
 
 def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Training:
     """The model, initialised from its seed or from its parent's weights, with checkpoints that fit on the disk."""
-    config, spec = prepared.recipe.training, prepared.spec
+    config, spec = prepared.training_config, prepared.spec
+    require_memory(spec, config, prepared.loader, device)
     torch.manual_seed(random_key(config.seed, "weights"))
     model = spec.build()
     if prepared.parent is not None:
@@ -82,6 +91,7 @@ def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Tr
         out / "checkpoints",
         keep_last=max(2, config.average if config.average_of == "last" else 0),
         keep_best=config.average if config.average_of == "best" else 1,
+        pins=config.budget_seconds is not None,  # more time can be given to a run before its learning rate falls
     )
     check_writable(out, checkpoints.bytes_needed(model, 3 + (config.ema is not None)))
     return Training(
@@ -94,4 +104,5 @@ def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Tr
         device=device,
         checkpoints=checkpoints,
         identity={"recipe": prepared.identity},
+        planned_seconds=prepared.recipe.training.budget_seconds,
     )

@@ -25,6 +25,7 @@ def export_model(training: Training, prepared: PreparedRun, progress: Progress, 
     facts: dict[str, Any] = {
         "recipe": prepared.identity,
         "steps": progress.step,
+        "budget_seconds": training.config.budget_seconds,
         "n_pairs": len(data.train),
         "n_parameters": model.n_parameters,
         "measures": [measure._asdict() for measure in recipe.measures],

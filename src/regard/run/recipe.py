@@ -156,6 +156,9 @@ def parse_setting(text: str) -> Raw:
         parsed: Any = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
+    if isinstance(parsed, dict) and len(names) == 1:
+        hint = f"set one of its values, such as {key.strip()}.{next(iter(parsed), 'NAME')}=VALUE"
+        raise RecipeError(f"{key.strip()} is a section of the recipe", hint=hint)
     for name in reversed(names):
         parsed = {name: parsed}
     assert isinstance(parsed, dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -11,7 +12,7 @@ import torch
 from regard.artifact import LoadedModel, load_model
 from regard.durable import check_writable, lock_directory, remove_leftovers
 from regard.errors import ArtifactError, RunError
-from regard.report import LiveReport, is_out_of_date
+from regard.report import LiveReport, RunReader, is_out_of_date, verdict
 from regard.run.build import PreparedRun, build_training, describe_parent, prepare_run
 from regard.run.callbacks import Callbacks, EventFanOut
 from regard.run.defaults import default_intervals, drop_step_counts
@@ -61,7 +62,8 @@ def train(
     with lock_directory(out), fast_matmul():
         remove_leftovers(out)
         stored = _stored_recipe(out, given)
-        if stored is not None and (finished := _finished_model(out)) is not None:
+        budget = _larger_budget(stored, given)
+        if stored is not None and (finished := _finished_model(out, budget)) is not None:
             if is_out_of_date(out):  # the training was killed between exporting the model and writing the report
                 _report_page(out, events.callbacks).close()
             events.callbacks.on_event("already-finished", path=str(out), **finished.facts)
@@ -75,6 +77,7 @@ def train(
         else:
             check_precision(stored.training.precision, torch_device, _PRECISION_HINT)
             prepared = prepare_run(stored, describe_parent(stored), out, events)
+            prepared = replace(prepared, budget_seconds=budget)
         with (
             Journal(out / "journal.jsonl") as journal,
             closing(_report_page(out, events.callbacks, live_report)) as page,
@@ -107,7 +110,10 @@ def _stored_recipe(out: Path, given: Raw) -> Recipe | None:
     if not (out / "recipe.toml").exists():
         return None
     stored = Recipe.build(read_recipe(out / "recipe.toml"))
-    changed = differences(stored.raw(), Recipe.build(merge(stored.raw(), given)).raw())
+    now = Recipe.build(merge(stored.raw(), given)).raw()
+    if _larger_budget(stored, given) is not None:
+        now = merge(now, {"training": {"budget_seconds": stored.training.budget_seconds}})
+    changed = differences(stored.raw(), now)
     if changed:
         raise RunError(
             f"the run in {out} was started with another recipe: {'; '.join(changed[:3])}",
@@ -116,12 +122,23 @@ def _stored_recipe(out: Path, given: Raw) -> Recipe | None:
     return stored
 
 
-def _finished_model(out: Path) -> LoadedModel | None:
+def _larger_budget(stored: Recipe | None, given: Raw) -> float | None:
+    """The given budget, if it is larger than the one that the run was begun with."""
+    planned = None if stored is None else stored.training.budget_seconds
+    section = given.get("training")
+    budget = section.get("budget_seconds") if isinstance(section, dict) else None
+    return float(budget) if planned is not None and isinstance(budget, int | float) and budget > planned else None
+
+
+def _finished_model(out: Path, budget: float | None) -> LoadedModel | None:
+    """The model of a finished run, unless it has been given more time since."""
     try:
         loaded = load_model(out / "model")
     except ArtifactError:
         return None
-    return loaded if loaded.facts.get("recipe") == identity((out / "recipe.toml").read_bytes()) else None
+    is_final = loaded.facts.get("recipe") == identity((out / "recipe.toml").read_bytes())
+    has_more_time = budget is not None and budget > (loaded.facts.get("budget_seconds") or 0)
+    return loaded if is_final and not has_more_time else None
 
 
 def _train_and_export(
@@ -134,5 +151,6 @@ def _train_and_export(
         events.on_progress("exporting the model", 0, None)
         facts = export_model(training, prepared, progress, out / "model")
     elapsed_seconds = progress.elapsed_seconds + perf_counter() - trained_at
-    events.on_event("finished", flush=True, path=str(out), elapsed_seconds=elapsed_seconds, **facts)
+    words = verdict(RunReader(out).read(), facts)
+    events.on_event("finished", flush=True, path=str(out), elapsed_seconds=elapsed_seconds, verdict=words, **facts)
     return out / "model"

@@ -74,6 +74,13 @@ def read_lines_or_none(path: str | Path, *, notes: ReadNotes | None = None) -> I
     return _read(Path(path), lambda raw, error: None, notes or ReadNotes())
 
 
+def require_file(path: Path) -> None:
+    """Raises a DataError for a pipe or a device: text that is read several times, or to its end, must be in a file."""
+    is_special = path.exists() and not path.is_file() and not path.is_dir()  # a directory is reported when it is read
+    if is_special or path.parent == Path("/dev") or path.parent == Path("/dev/fd"):
+        raise DataError(f"{path}: is a pipe or a device, not a file", hint="write the text to a file first")
+
+
 def _read(path: Path, repair: Callable[[bytes, DataError], Repaired], notes: ReadNotes) -> Iterator[str | Repaired]:
     """The lines of a file. A bad line is passed to `repair`, with the error that it is."""
     for number, raw in enumerate(_raw_lines(path, notes), start=1):

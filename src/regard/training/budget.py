@@ -57,6 +57,37 @@ def fit_to_budget(config: TrainingConfig, progress: Progress, elapsed_seconds: f
     return Adjustment(progress)
 
 
+def has_cooled_down(progress: Progress) -> bool:
+    """Whether the learning rate has begun to fall, so that the run cannot simply go on."""
+    return progress.step > progress.cooldown_from
+
+
+def extend(config: TrainingConfig, progress: Progress, elapsed_seconds: float) -> Progress:
+    """A run that goes on at the peak learning rate, with the larger budget of `config`.
+
+    `elapsed_seconds` is the time of the whole run, with the part of it that was given up to go back to `progress`.
+    """
+    budget = config.budget_seconds
+    assert budget is not None
+    lost = elapsed_seconds - progress.elapsed_seconds
+    trained = progress.elapsed_seconds - progress.prepared_seconds
+    validations = min(VALIDATIONS_AT_END * progress.validation_seconds, MAX_VALIDATION_SHARE * budget)
+    left = budget - RESERVED_SECONDS - validations - elapsed_seconds
+    n_left = max(1, int(left * progress.step / max(trained, 1e-9)))
+    steps = progress.step + n_left
+    cooldown_from = max(progress.step, round((1 - config.cooldown) * steps))
+    return replace(
+        progress,
+        steps=steps,
+        cooldown_from=cooldown_from,
+        refit_at=max(cooldown_from, progress.step + 1),
+        elapsed_seconds=elapsed_seconds,
+        prepared_seconds=progress.prepared_seconds + lost,
+        budget_seconds=budget,
+        stopped_early=False,
+    )
+
+
 def _postpone_cooldown(progress: Progress, n_left: int, cooldown_from: int) -> Adjustment:
     """`n_left` more steps, the first of them still at the peak learning rate."""
     steps = progress.step + n_left

@@ -53,6 +53,7 @@ class Checkpoint:
     step: int
     state: Mapping[str, Any]
     saved: tuple[SavedStep, ...]
+    pinned: int | None = None
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
         """A copy of the tensors in `<stem>.safetensors`."""
@@ -67,14 +68,17 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one run; keeps the newest `keep_last` and the best `keep_best`."""
+    """The checkpoints of one run; keeps the newest `keep_last`, the best `keep_best`, and the last pinned one."""
 
-    def __init__(self, directory: Path, *, keep_last: int, keep_best: int) -> None:
+    def __init__(self, directory: Path, *, keep_last: int, keep_best: int, pins: bool = False) -> None:
         if keep_last < 1 or keep_best < 0:
             raise ValueError(f"keep_last ({keep_last}) must be at least 1, keep_best ({keep_best}) at least 0")
         self.directory = directory
         self.keep_last = keep_last
         self.keep_best = keep_best
+        self.pins = pins
+        self.pinned: int | None = None
+        """The step of the last checkpoint that was saved with `pin`; it is kept until another one is."""
         self._saved: tuple[SavedStep, ...] = ()
 
     def steps(self) -> list[int]:
@@ -105,6 +109,7 @@ class Checkpoints:
                 # damaged ones are excluded now: at the end of the run they could not be averaged
                 present = (saved for saved in checkpoint.saved if saved.step in steps)
                 self._saved = tuple(saved for saved in present if self._open_or_skip(saved.step, skipped) is not None)
+                self.pinned = checkpoint.pinned if checkpoint.pinned in {saved.step for saved in self._saved} else None
                 return checkpoint, skipped
             mismatches += differing
             skipped[checkpoint.path.name] = f"{checkpoint.path} belongs to another {' and '.join(differing)}"
@@ -131,11 +136,12 @@ class Checkpoints:
         try:
             saved = tuple(SavedStep(int(at), score, bool(interrupted)) for at, score, interrupted in content["saved"])
             state = dict(content["state"])
+            pinned = None if content.get("pinned") is None else int(content["pinned"])  # 0.1.0 had none
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"{path / STATE_NAME} is not a checkpoint state") from error
         if not saved or saved[-1].step != step:
             raise ArtifactError(f"{path} holds another step than its name says")
-        return Checkpoint(path, step, state, saved)
+        return Checkpoint(path, step, state, saved, pinned)
 
     def save(
         self,
@@ -144,16 +150,19 @@ class Checkpoints:
         state: Mapping[str, Any],
         score: float | None = None,
         interrupted: bool = False,
+        pin: bool = False,
     ) -> Path:
         """Writes `<stem>.safetensors` for each of `tensors`, and `state` as JSON; then removes old checkpoints.
 
         `score` is the validation score of this step, lower is better; `interrupted` marks a save outside the
-        schedule. If it fails with a RunError, all earlier checkpoints are still there.
+        schedule; `pin` keeps it. If it fails with a RunError, all earlier checkpoints are still there.
         """
         score = score if score is not None and math.isfinite(score) else None
         saved = (*(entry for entry in self._saved if entry.step != step), SavedStep(step, score, interrupted))
+        pinned = step if pin and not interrupted else self.pinned
         content = {
             "format": STATE_FORMAT,
+            "pinned": pinned,
             "saved": [[entry.step, entry.score, entry.interrupted] for entry in saved],
             "state": state,
         }
@@ -166,7 +175,7 @@ class Checkpoints:
 
         path = self.directory / _step_name(step)
         commit_directory(path, write)
-        self._saved = saved
+        self._saved, self.pinned = saved, pinned
         self._rotate()
         return path
 
@@ -180,8 +189,17 @@ class Checkpoints:
 
     def bytes_needed(self, model: nn.Module, n_copies: int) -> int:
         """Disk space still needed, for `n_copies` of the weights per checkpoint: 3 with Adam, 4 with EMA."""
-        n_more = self.keep_last + self.keep_best + 1 - len(self.steps())
+        n_more = self.keep_last + self.keep_best + self.pins + 1 - len(self.steps())
         return max(n_more, 1) * n_copies * sum(tensor.nbytes for tensor in named_weights(model).values())
+
+    def rewind(self, step: int) -> Checkpoint:
+        """Goes back to a checkpoint of this run: removes all that came after it, the newest first."""
+        checkpoint = self.open(step)
+        for entry in sorted(self._saved, key=lambda entry: -entry.step):
+            if entry.step > step:
+                remove_directory(self.directory / _step_name(entry.step))
+        self._saved = tuple(entry for entry in self._saved if entry.step <= step)
+        return checkpoint
 
     def _scheduled(self) -> list[SavedStep]:
         return [entry for entry in self._saved if not entry.interrupted]
@@ -192,6 +210,7 @@ class Checkpoints:
 
     def _rotate(self) -> None:
         to_keep = {self._saved[-1], *self._scheduled()[-self.keep_last :], *self._ranked()[: self.keep_best]}
+        to_keep |= {entry for entry in self._saved if entry.step == self.pinned}
         for entry in self._saved:
             path = self.directory / _step_name(entry.step)
             if entry not in to_keep and path.exists():

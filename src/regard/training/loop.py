@@ -19,7 +19,7 @@ from regard.errors import RunError, TrainingStopped
 from regard.metrics import Measure
 from regard.models import Model, ModelSpec, load_weights, named_weights
 from regard.training.averaging import EMA
-from regard.training.budget import first_refit, fit_to_budget
+from regard.training.budget import MIN_STEPS_TO_MEASURE, extend, first_refit, fit_to_budget, has_cooled_down
 from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
 from regard.training.config import TrainingConfig
 from regard.training.gradients import make_gradients
@@ -30,9 +30,7 @@ from regard.training.stop import Stop
 from regard.training.validation import Validation
 from regard.training.workers import Workers
 
-_DIVERGED_HINT = (
-    "lower training.rate or set training.clip = 1.0, and train in another directory; the last checkpoint is good"
-)
+_DIVERGED_HINT = "lower training.rate or set training.clip = 1.0, and train in another directory"
 
 
 class OnEvent(Protocol):
@@ -54,6 +52,7 @@ class Training:
     device: torch.device
     checkpoints: Checkpoints
     identity: dict[str, str]  # the digest of the recipe: checkpoints of another recipe are refused
+    planned_seconds: float | None = None  # the budget that the run was begun with
 
     def __post_init__(self) -> None:
         """Adds the optimizer, EMA and gradient computation that the configuration selects."""
@@ -106,7 +105,7 @@ def train_step(training: Training, update: list[Batch], step: int) -> dict[str, 
     max_norm = training.config.clip if training.config.clip is not None else float("inf")
     norm = float(nn.utils.clip_grad_norm_(training.model.parameters(), max_norm))
     if not (isfinite(loss) and isfinite(norm)):
-        raise _divergence_error(step, loss, norm, update)
+        raise _divergence_error(training, step, loss, norm, update)
     training.optimizer.step()
     training.optimizer.zero_grad(set_to_none=True)
     if training.ema is not None:
@@ -151,11 +150,34 @@ def _resume(training: Training, on_event: OnEvent, spent_seconds: float) -> Prog
             refit_at=first_refit(cooldown_from),
             elapsed_seconds=spent_seconds,
             prepared_seconds=spent_seconds,
+            budget_seconds=training.config.budget_seconds,
         )
-    progress = _restore(training, checkpoint)
-    on_event("resume", step=checkpoint.step, steps=progress.steps, budget_seconds=training.config.budget_seconds,
+    progress = _with_more_time(training, _restore(training, checkpoint), on_event)
+    on_event("resume", step=progress.step, steps=progress.steps, budget_seconds=training.config.budget_seconds,
              measures=[measure._asdict() for measure in training.measures], flush=True)  # fmt: skip
     return progress
+
+
+def _with_more_time(training: Training, newest: Progress, on_event: OnEvent) -> Progress:
+    """The progress of a run with a larger budget than before: from before its learning rate began to fall."""
+    config, checkpoints = training.config, training.checkpoints
+    planned = newest.budget_seconds or training.planned_seconds
+    if config.budget_seconds is None or planned is None or newest.step < MIN_STEPS_TO_MEASURE:
+        return newest
+    if config.budget_seconds <= planned:  # also when the run was extended earlier, and is resumed without saying so
+        training.config = config.model_copy(update={"budget_seconds": planned})
+        return newest
+    progress = newest
+    if has_cooled_down(newest):
+        if checkpoints.pinned is None:
+            raise RunError(
+                "the run cannot be given more time: it has no checkpoint from before its learning rate fell",
+                hint="train in another directory, with --from and this run",
+            )
+        progress = _restore(training, checkpoints.rewind(checkpoints.pinned))
+    extended = extend(config, progress, newest.elapsed_seconds)
+    on_event("extended", step=progress.step, reached=newest.step, steps=extended.steps, flush=True)
+    return extended
 
 
 def _restore(training: Training, checkpoint: Checkpoint) -> Progress:
@@ -176,7 +198,8 @@ def _save(training: Training, progress: Progress, score: float | None, interrupt
     if training.ema is not None:
         tensors["ema"] = training.ema.tensors()
     state = {**training.identity, "progress": asdict(progress)}
-    training.checkpoints.save(progress.step, tensors, state, score, interrupted)
+    pin = training.checkpoints.pins and not has_cooled_down(progress)
+    training.checkpoints.save(progress.step, tensors, state, score, interrupted, pin)
 
 
 def _validate_and_save(
@@ -192,7 +215,8 @@ def _validate_and_save(
         [best_by] = (measure for measure in training.measures if measure.name == config.best_by)
         score = -value if best_by.higher_is_better else value
         if not isfinite(score):
-            raise RunError(f"step {progress.step}: the validation {config.best_by} is {score}", hint=_DIVERGED_HINT)
+            message = f"step {progress.step}: the validation {config.best_by} is {score}"
+            raise RunError(message, hint=_diverged_hint(training))
         progress = _update_best(progress, score, config.patience)
         on_event("validation", step=progress.step, best=progress.n_worse == 0,
                  **validation.metrics, samples=[dict(sample) for sample in validation.samples])  # fmt: skip
@@ -231,15 +255,20 @@ def _require_finite_weights(training: Training, step: int) -> None:
     for name, tensor in named_weights(training.model).items():
         if not bool(torch.isfinite(tensor).all()):
             raise RunError(
-                f"step {step}: {name!r} has NaN or infinite values; this step was not saved", hint=_DIVERGED_HINT
+                f"step {step}: {name!r} has NaN or infinite values; this step was not saved",
+                hint=_diverged_hint(training),
             )
 
 
-def _divergence_error(step: int, loss: float, norm: float, update: list[Batch]) -> RunError:
+def _diverged_hint(training: Training) -> str:
+    return _DIVERGED_HINT + ("; the last checkpoint is good" if training.checkpoints.steps() else "")
+
+
+def _divergence_error(training: Training, step: int, loss: float, norm: float, update: list[Batch]) -> RunError:
     indices = [int(index) for batch in update for index in batch.indices]
     first_few = ", ".join(map(str, indices[:5])) + (", …" if len(indices) > 5 else "")
     problem = f"the loss is {loss}" if not isfinite(loss) else f"the gradient norm is {norm}"
     return RunError(
         f"step {step}: {problem} for a batch of {len(indices)} examples (numbers {first_few})",
-        hint=_DIVERGED_HINT,
+        hint=_diverged_hint(training),
     )

@@ -20,6 +20,7 @@ class Progress:
     n_worse: int = 0  # validations since the best one
     validation_seconds: float = 0.0  # duration of the last validation
     stopped_early: bool = False
+    budget_seconds: float | None = None  # that `steps` was set for; a run can be given more
 
     @property
     def finished(self) -> bool:

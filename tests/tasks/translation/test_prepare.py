@@ -1,6 +1,7 @@
 """From text files to token stores: held-out pairs, tags, vocabularies and caching."""
 
 import gzip
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -253,3 +254,50 @@ def test_leaked_validation_text_is_reported_but_not_refused(tmp_path: Path) -> N
     assert not report.has_errors
     leaks = [finding.message for finding in report.findings if finding.kind == "leak"]
     assert len(leaks) == 2 and leaks[0].endswith("distinct lines are also in the training data (100.0%)")
+
+
+@pytest.mark.parametrize("stage", ["building the vocabulary", "encoding train pairs"])
+def test_text_that_changes_while_it_is_prepared_is_noticed_and_nothing_of_it_is_cached(
+    tmp_path: Path, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = reversed_digits(200, seed=1)
+    data = {"train": [write(tmp_path, "a", pairs)]}
+    source = Path(data["train"][0]["source"])
+    original = source.read_bytes()
+
+    def change(self: PreparedText, name: str, done: int, total: int | None) -> None:
+        if name == stage:
+            source.write_bytes(original.replace(b"1", b"2"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PreparedText, "on_progress", change)
+        with pytest.raises(RunError, match="was changed while it was being prepared"):
+            PreparedText(tmp_path / "data", data)
+    source.write_bytes(original)
+    prepared = PreparedText(tmp_path / "data", data)
+    shutil.rmtree(tmp_path / "data")
+    again = PreparedText(tmp_path / "data", data)
+    assert prepared.tokenizers.source.to_bytes() == again.tokenizers.source.to_bytes()
+    assert texts(prepared.train, prepared.tokenizers) == texts(again.train, again.tokenizers)
+
+
+def test_a_file_that_is_only_touched_is_not_a_change(tmp_path: Path) -> None:
+    files = write(tmp_path, "a", reversed_digits(200, seed=1))
+    prepared = PreparedText(tmp_path / "data", {"train": [files]})
+    os.utime(files["source"], (1, 1))
+    prepared.corpora.require_unchanged()
+
+
+def test_a_line_is_never_held_out_and_trained_on_whatever_its_case_and_spaces(tmp_path: Path) -> None:
+    pairs = [(f"a sentence number {number} of many", target) for number, (_, target) in
+             enumerate(reversed_digits(300, seed=1))]  # fmt: skip
+    variants = [(f"  {source.upper()}   ".replace("NUMBER", "Number  "), target) for source, target in pairs]
+    prepared = PreparedText(tmp_path / "data", {"train": [write(tmp_path, "a", pairs + variants)]})
+    train, validation = (texts(store, prepared.tokenizers) for store in (prepared.train, prepared.validation))
+    assert len(train) + len(validation) == 600 and validation
+    assert not {source.casefold() for source, _ in train} & {source.casefold() for source, _ in validation}
+
+
+def test_identical_pairs_are_counted_once_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"too few pairs \(500, 1 of them different\)"):
+        PreparedText(tmp_path / "data", {"train": [write(tmp_path, "a", [("1 2", "2 1")] * 500)], "doctor": False})

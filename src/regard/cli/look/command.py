@@ -55,7 +55,9 @@ def look(
     Layers and heads are counted from 1.
     """
     from regard.artifact import describe
+    from regard.cli.model_path import model_path
 
+    run = None if run is None else model_path(run)
     outputs = options.Outputs(png, svg, html, as_json)
     outputs.check([source, reference])
     if positions:

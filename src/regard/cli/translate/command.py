@@ -50,6 +50,7 @@ def translate(
         raise UserError(f"--nbest {nbest} needs a beam of at least {nbest}", hint=f"add --beam {nbest}")
     if resume and out is None:
         raise UserError("--resume needs --out FILE", hint="output to a pipe cannot be resumed")
+    from regard.cli.model_path import model_path
     from regard.cli.translate.output import Audit, OutputFormat, translate_stream
     from regard.cli.translate.stream import LineStream, file_pairs
     from regard.decoding.options import Sampling
@@ -59,7 +60,7 @@ def translate(
     pairs = file_pairs(files or [], out)
     sampling = Sampling(temperature=sample, seed=seed) if sample is not None else None
     audit = Audit(list_warnings=warnings)
-    with Translator.load(run, engine=engine, precision=precision, threads=threads) as translator:
+    with Translator.load(model_path(run), engine=engine, precision=precision, threads=threads) as translator:
         defaults = translator.options
         options = replace(
             defaults,

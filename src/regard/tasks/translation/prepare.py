@@ -27,14 +27,18 @@ from regard.text import (
     fingerprint,
     held_out_share,
     is_held_out,
+    normalise,
     train_tokenizer,
 )
 from regard.text.corpus import OnBadPair
 from regard.text.language_profile import make_profile
 from regard.text.languages import Languages, find_languages
+from regard.text.lines import require_file
 
 MAX_PROFILE_PAIRS = 4_000  # of all corpora together; letter frequencies are stable long before
 MIN_PAIRS_FOR_USUAL_SHARE = 1_000  # with fewer, the usual share may hold out no pair at all
+
+FileStates = tuple[tuple[int, int, int], ...]
 
 _BAD_LINES = {"invalid-text", "tabs"}  # findings of the doctor about lines that can be skipped
 _FATAL = {"empty", "unequal-counts"}  # findings that no setting can override
@@ -50,19 +54,18 @@ class Corpora:
     held_out: float  # share of the training text that is held out; 0 where there is a validation set
     seed: int  # decides which pairs are held out
     fingerprint: str
+    file_states: FileStates = ()  # when the fingerprint was computed
 
     @classmethod
     def of(cls, data: DataConfig, seed: int) -> Corpora:
         """The corpora of a complete recipe; raises RunError if a file has changed since the run began."""
+        states = file_states(data)
         current = fingerprint_all(data)
         if data.fingerprint is not None and current != data.fingerprint:
-            raise RunError(
-                "the training text has changed since this run began",
-                hint="restore the original files, or train in another directory",
-            )
+            raise _changed("the training text has changed since this run began")
         train, validation = (tuple(config.corpus() for config in part) for part in (data.train, data.validation))
         held_out = 0.0 if data.validation else data.held_out or 0.0
-        return cls(train, validation, data.on_bad, held_out, seed, current)
+        return cls(train, validation, data.on_bad, held_out, seed, current, states)
 
     @property
     def key(self) -> str:
@@ -75,6 +78,7 @@ class Corpora:
         for pair in _all_pairs(self.train, self.on_bad):
             if not self.held_out or not is_held_out(pair[0], self.held_out, self.seed):
                 yield pair
+        self.require_unchanged()
 
     def validation_pairs(self) -> Iterator[LinePair]:
         """The pairs of the validation corpora, or the held-out pairs of the training corpora."""
@@ -88,6 +92,14 @@ class Corpora:
                 f"the validation set is empty (data.held_out is {self.held_out:g})",
                 hint="raise data.held_out, or give --valid-source and --valid-target",
             )
+        self.require_unchanged()
+
+    def require_unchanged(self) -> None:
+        """Raises RunError if a file was changed since `of`: vocabulary and token stores would be of different texts."""
+        corpora = (*self.train, *self.validation)
+        paths = [path for corpus in corpora for path in corpus.files]
+        if _states(paths) != self.file_states and digest(*map(fingerprint, corpora)) != self.fingerprint:
+            raise _changed("the training text was changed while it was being prepared")
 
 
 def examine_corpora(data: DataConfig, on_progress: OnProgress) -> tuple[int, list[CorpusReport]]:
@@ -97,6 +109,8 @@ def examine_corpora(data: DataConfig, on_progress: OnProgress) -> tuple[int, lis
     """
     train = [config.corpus() for config in data.train]
     validation = [config.corpus() for config in data.validation]
+    for path in (path for corpus in (*train, *validation) for path in corpus.files):
+        require_file(path)
     for corpus in validation:
         count_pairs(corpus, on_bad=data.on_bad)
     if not data.doctor:
@@ -109,6 +123,11 @@ def examine_corpora(data: DataConfig, on_progress: OnProgress) -> tuple[int, lis
     for corpus, report in zip(train, reports, strict=True):
         _raise_on_errors(corpus, report, data.on_bad)
     return sum(report.n_pairs for report in reports), reports
+
+
+def file_states(data: DataConfig) -> FileStates:
+    """Size, time and identity of every file: if these stay the same, so does its content."""
+    return _states([path for config in (*data.train, *data.validation) for path in config.corpus().files])
 
 
 def data_values(data: DataConfig, n_pairs: int, seed: int) -> dict[str, Any]:
@@ -176,6 +195,22 @@ def make_stores(
     return train, store("validation", corpora.validation or corpora.train, corpora.validation_pairs())
 
 
+def _states(paths: list[Path]) -> FileStates:
+    return tuple(map(_state, paths))
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    try:
+        state = path.stat()
+    except OSError:  # reading the file will report it
+        return 0, 0, 0
+    return state.st_size, state.st_mtime_ns, state.st_ino
+
+
+def _changed(message: str) -> RunError:
+    return RunError(message, hint="restore the original files, or train in another directory")
+
+
 def _default_held_out(data: DataConfig, n_pairs: int, seed: int) -> float:
     """The usual share; for a very small corpus, the nearest one that holds out at least one pair and at most half."""
     usual = held_out_share(n_pairs)
@@ -186,8 +221,10 @@ def _default_held_out(data: DataConfig, n_pairs: int, seed: int) -> float:
     for share in (usual, *shares):
         if 0 < sum(is_held_out(source, share, seed) for source in sources) <= len(sources) // 2:
             return share
+    n_different = len({normalise(source).casefold() for source in sources})
+    counted = f"{len(sources)}" if n_different == len(sources) else f"{len(sources)}, {n_different} of them different"
     raise DataError(
-        f"too few pairs ({len(sources)}) to hold out a validation set",
+        f"too few pairs ({counted}) to hold out a validation set",
         hint="add more text, or give a validation set with --valid-source and --valid-target",
     )
 

@@ -16,7 +16,7 @@ from regard.artifact import Description, LoadedModel
 from regard.data import Batch, PairCollator, TokenStore
 from regard.engines.alignment_head import alignment_facts
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
-from regard.errors import UserError
+from regard.errors import DataError, UserError
 from regard.evaluate import read_test_set, score
 from regard.metrics import TRANSLATION_MEASURES
 from regard.models import ModelConfig, TranslationModel
@@ -25,6 +25,7 @@ from regard.tasks.translation.prepare import (
     Corpora,
     data_values,
     examine_corpora,
+    file_states,
     language_facts,
     make_stores,
     make_tokenizers,
@@ -88,8 +89,11 @@ class Translation(Task[TranslationData]):
         return Inherited({"text": values}, {"text": values | {"vocabulary": size}})
 
     def examine(self, recipe: TranslationRecipe, on_progress: OnProgress) -> Examined:
+        states = file_states(recipe.data)
         n_pairs, reports = examine_corpora(recipe.data, on_progress)
         values = data_values(recipe.data, n_pairs, recipe.training.seed)
+        if file_states(recipe.data) != states:
+            raise DataError("the training text was changed while it was being examined", hint="run the command again")
         return Examined({"data": values}, [report.to_dict() for report in reports])
 
     def prepare(
@@ -103,6 +107,7 @@ class Translation(Task[TranslationData]):
             tokenizers = make_tokenizers(cache / "tokenizer", corpora, recipe.text, on_progress)
         train, validation = make_stores(cache, corpora, tokenizers, recipe.text.max_length, on_progress)
         languages = language_facts(corpora, recipe.text, parent)
+        corpora.require_unchanged()
         weights = np.array([corpus.weight for corpus in recipe.data.train], dtype=np.float32)[train.corpora]
         return TranslationData(
             train=train,

@@ -1,0 +1,43 @@
+"""The last line of a training: what the model is good for, and what would help."""
+
+import pytest
+
+from regard.report import RunSummary, verdict
+from regard.report.summary import StepPoint, ValidationPoint
+
+
+def summary(training_loss: float, validation_losses: list[float]) -> RunSummary:
+    steps = [
+        StepPoint(step=step, loss=9.0, nll=training_loss, rate=0.1, tokens_per_second=1.0, elapsed_seconds=1.0)
+        for step in range(60)
+    ]
+    validations = [ValidationPoint(step=step, metrics={"loss": loss}) for step, loss in enumerate(validation_losses)]
+    return RunSummary(name="a", state="finished", steps=tuple(steps), validations=tuple(validations))
+
+
+@pytest.mark.parametrize(
+    ("bleu", "words"),
+    [(0.3, "does not translate"), (15, "not usable"), (25, "first idea"), (39.7, "good"), (55, "very good")],
+)
+def test_bleu_is_put_into_words(bleu: float, words: str) -> None:
+    text = verdict(summary(2.0, [3.0, 2.0]), {"bleu": bleu, "loss": 2.0})
+    assert text is not None and text.startswith(f"BLEU {bleu:.1f}: ") and words in text
+
+
+@pytest.mark.parametrize(
+    ("training_loss", "validation_losses", "help_text"),
+    [
+        (1.0, [3.0, 2.5, 2.2, 2.1], "More text would help: the loss is 1.00 on the training text, but 2.10"),
+        (2.2, [3.0, 2.5, 2.2, 2.1], "More time would help"),
+        (2.2, [3.0, 2.2, 2.105, 2.1], "More text or a larger model would help"),
+    ],
+)
+def test_curve_so_far_tells_what_would_help(
+    training_loss: float, validation_losses: list[float], help_text: str
+) -> None:
+    text = verdict(summary(training_loss, validation_losses), {"bleu": 30.0, "loss": validation_losses[-1]})
+    assert text is not None and help_text in text
+
+
+def test_other_tasks_have_no_verdict() -> None:
+    assert verdict(summary(1.0, [1.0]), {"accuracy": 0.9, "loss": 1.0}) is None
