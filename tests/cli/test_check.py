@@ -54,3 +54,12 @@ def test_tsv_file_is_read_without_a_target(tmp_path: Path) -> None:
 def test_missing_file_is_a_data_error(tmp_path: Path) -> None:
     result = runner.invoke(app, [str(tmp_path / "none"), str(tmp_path / "none")])
     assert isinstance(result.exception, DataError)
+
+
+def test_clean_copy_is_written_on_request(files: tuple[str, str], tmp_path: Path) -> None:
+    with Path(files[0]).open("a") as a, Path(files[1]).open("a") as b:
+        a.write("\n")
+        b.write("x\n")
+    result = runner.invoke(app, [*files, "--write", str(tmp_path / "out")])
+    assert f"wrote 300 pairs to {tmp_path / 'out' / 'a'} and {tmp_path / 'out' / 'b'}\n" in result.stderr
+    assert f"rejected 1, listed in {tmp_path / 'out' / 'rejected.tsv'}: 1 blank\n" in result.stderr

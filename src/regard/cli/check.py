@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from regard.text.doctor.clean import Cleaned
     from regard.text.doctor.examine import ProgressCallback
     from regard.text.doctor.findings import CorpusReport
 
@@ -28,6 +29,10 @@ def check(
         list[str] | None,
         typer.Option(metavar="TEST[,TEST…]", help="Test files: report their lines that are also in the corpus."),
     ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the corpus without bad pairs, and those with the reasons, into DIR."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Check parallel text for problems. Finds wrong encodings, blank and repeated lines, and lines that do not match.
@@ -35,18 +40,31 @@ def check(
     The exit code is 1 if there is an error that would harm training.
     """
     from regard.text.corpus import Corpus
-    from regard.text.doctor.examine import examine
+    from regard.text.doctor.clean import write_clean
+    from regard.text.doctor.examine import read_corpus
 
     corpus = Corpus(tsv=source) if target is None else Corpus(source=source, target=target)
     tests = [Path(name) for names in against or [] for name in names.split(",") if name]
     with _progress(corpus.files) as progress:
-        report = examine(corpus, against=tests, progress=progress)
+        examination = read_corpus(corpus, against=tests, progress=progress)
+    report = examination.report()
     if as_json:
         sys.stdout.write(json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n")
     else:
         _show(report)
+    if write is not None:
+        _show_cleaned(write_clean(examination, report, write))
     if report.has_errors:
         raise typer.Exit(1)
+
+
+def _show_cleaned(cleaned: "Cleaned") -> None:
+    files = " and ".join(str(path) for path in cleaned.files[:-1])
+    sys.stderr.write(f"wrote {cleaned.n_kept:,} pairs to {files}\n")
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in cleaned.reasons.most_common())
+    sys.stderr.write(
+        f"rejected {cleaned.reasons.total():,}, listed in {cleaned.files[-1]}{': ' * bool(reasons)}{reasons}\n"
+    )
 
 
 @contextmanager

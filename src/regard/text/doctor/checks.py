@@ -145,14 +145,23 @@ def duplicates(unit: str, count: int, n_pairs: int) -> Iterator[Finding]:
         yield Finding(f"duplicate-{unit}", severity, count, (), f"{_many(count, unit)} repeated ({share:.1%})", advice)
 
 
-def length_ratio_outliers(ratios: NDArray[np.float64], lines: NDArray[np.int64]) -> Iterator[Finding]:
-    """Pairs whose length ratio is unusual in this corpus."""
+def usual_ratio(ratios: NDArray[np.float64]) -> tuple[float, float] | None:
+    """The logarithm of the usual length ratio, and by how much it may differ; None for a few pairs."""
     if len(ratios) < _MIN_RATIOS:
-        return
+        return None
     logs = np.log(ratios)
     median = float(np.median(logs))
     spread = 1.4826 * float(np.median(np.abs(logs - median)))  # a robust standard deviation
-    outliers = lines[(np.abs(logs - median) > max(6 * spread, np.log(2.5))) & (lines > 0)]
+    return median, max(6 * spread, float(np.log(2.5)))
+
+
+def length_ratio_outliers(ratios: NDArray[np.float64], lines: NDArray[np.int64]) -> Iterator[Finding]:
+    """Pairs whose length ratio is unusual in this corpus."""
+    usual = usual_ratio(ratios)
+    if usual is None:
+        return
+    median, limit = usual
+    outliers = lines[(np.abs(np.log(ratios) - median) > limit) & (lines > 0)]
     if len(outliers):
         severity: Severity = "warning" if len(outliers) > 0.02 * len(ratios) else "note"
         pairs = _many(len(outliers), "pairs")

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from regard.text.doctor.alignment_slip import MAX_LINES, SideFeatures, align
 from regard.text.doctor.checks import MAX_EXAMPLES, Occurrences, SideChecks, text_hash
 from regard.text.doctor.findings import CorpusReport, Finding, LengthStatistics, SideStatistics
 from regard.text.doctor.mispaired import MIN_PAIRS, Pairing, PairSample
-from regard.text.lines import ReadNotes, read_lines, read_lines_or_none
+from regard.text.lines import ReadNotes, read_lines, read_lines_or_none, require_file
 from regard.text.normalise import normalise
 
 ProgressCallback = Callable[[int, int | None], None]
@@ -29,7 +30,16 @@ def examine(
     corpus: Corpus, *, against: Sequence[str | Path | Corpus] = (), progress: ProgressCallback | None = None
 ) -> CorpusReport:
     """Examine a corpus. `against` are test or validation sets whose lines should not be in it."""
-    examination = _Examination(corpus, [test_set for data in against for test_set in _test_sets(data)])
+    return read_corpus(corpus, against=against, progress=progress).report()
+
+
+def read_corpus(
+    corpus: Corpus, *, against: Sequence[str | Path | Corpus] = (), progress: ProgressCallback | None = None
+) -> "Examination":
+    """Reads a corpus once, from which a report can be made, or a clean copy."""
+    for path in (*corpus.files, *(path for data in against for path in _files(data))):
+        require_file(path)
+    examination = Examination(corpus, [test_set for data in against for test_set in _test_sets(data)])
     total = _n_bytes(corpus)
     for number, row in enumerate(examination.rows(), start=1):
         examination.add(number, row)
@@ -37,7 +47,7 @@ def examine(
             progress(min(examination.n_bytes, total) if total else examination.n_bytes, total)
     if progress is not None and total:
         progress(total, total)
-    return examination.report()
+    return examination
 
 
 class _TestLines:
@@ -50,6 +60,10 @@ class _TestLines:
             clean = normalise(line)
             if clean:
                 self.hashes.setdefault(text_hash(clean.casefold()), number)
+
+
+def _files(data: str | Path | Corpus) -> tuple[Path, ...]:
+    return data.files if isinstance(data, Corpus) else (Path(data),)
 
 
 def _test_sets(data: str | Path | Corpus) -> list[_TestLines]:
@@ -65,7 +79,7 @@ def _test_sets(data: str | Path | Corpus) -> list[_TestLines]:
     ]
 
 
-class _Examination:
+class Examination:
     """Collects counts and hashes while the corpus is read."""
 
     def __init__(self, corpus: Corpus, test_sets: list[_TestLines]) -> None:
@@ -138,6 +152,11 @@ class _Examination:
         findings.sort(key=lambda finding: _ORDER[finding.severity])
         return CorpusReport(self.n_pairs, self._side(0), self._side(1), tuple(findings))
 
+    @cached_property
+    def pairing(self) -> Pairing | None:
+        """How well lines match by their words; None for a few lines. Of a finished examination."""
+        return Pairing(self.sample) if len(self.sample.rows) >= MIN_PAIRS else None
+
     def _side_names(self) -> tuple[str, str]:
         if self.corpus.tsv is not None:
             return f"{self.corpus.tsv} (source)", f"{self.corpus.tsv} (target)"
@@ -167,7 +186,7 @@ class _Examination:
 
     def _alignment(self) -> Iterator[Finding]:
         alignment = align(*self.features)
-        pairing = Pairing(self.sample) if len(self.sample.rows) >= MIN_PAIRS else None
+        pairing = self.pairing
         if alignment is not None:
             yield from checks.alignment_findings(alignment, self._side_names())
         yield from checks.pairing_findings(pairing, alignment)
