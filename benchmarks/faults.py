@@ -23,7 +23,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: the models are 
 
 import torch
 
-from faults import fuzz, runs, saves, signals, untrusted_models
+from faults import fuzz, inputs, runs, saves, signals, untrusted_models
 from faults.harness import Figure, Harness
 
 RESULTS = Path(__file__).parent / "results" / "faults.md"
@@ -64,6 +64,10 @@ ROWS = {
         untrusted_models.models_that_need_too_much_memory,
     ),
     15: Row("fuzzed config, safetensors header, tokenizer", "a clean error or a working model", fuzz.fuzzed_models),
+    33: Row("two commands write one output", "one is refused, the file is one's own", inputs.two_commands_one_output),
+    34: Row("pipes and devices as text", "refused in words", inputs.text_that_is_no_file),
+    35: Row("text changed while it is prepared", "noticed before the first step", inputs.text_changed_while_prepared),
+    36: Row("sizes that cannot fit into memory", "refused before memory is taken", inputs.sizes_that_cannot_fit),
 }
 
 

@@ -38,6 +38,9 @@ async def _trigger(port: int, word: str, texts: list[str]) -> tuple[float, set[i
     return seconds, {response.status for response in await asyncio.gather(first, *waiting)}
 
 
+WITHOUT_KEY = {"/livez", "/health", "/docs", "/openapi.json"}  # a status, and files without data
+
+
 def missing_keys_and_logs(harness: Harness) -> Result:
     key, secret = secrets.token_hex(24), f"secret{secrets.token_hex(8)}"
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +53,7 @@ def missing_keys_and_logs(harness: Harness) -> Result:
     leaks = [value for value in (key, secret) for output in (log, metrics) if value in output]
     n_lines = log.count("\n")
     text = f"{n_routes} routes tried: open {open_routes}; {len(leaks)} leaks in {n_lines} log lines and the metrics"
-    return Result(text, open_routes == ["/livez"] and not leaks and n_lines > n_routes)
+    return Result(text, set(open_routes) == WITHOUT_KEY and not leaks and n_lines > n_routes)
 
 
 async def _try_routes(child: Child, key: str, secret: str) -> tuple[int, list[str], str]:

@@ -38,8 +38,8 @@ def slow_and_large_requests(harness: Harness) -> Result:
 
 async def _attacked(harness: Harness, port: int) -> Result:
     seconds, n_slow = harness.choose(12, 11), harness.choose(200, 50)
-    await _p99(harness, port, 1.0)
-    undisturbed = await _p99(harness, port, 5.0 if not harness.quick else 2.0)
+    await measure_p99(harness, port, 1.0)
+    undisturbed = await measure_p99(harness, port, 5.0 if not harness.quick else 2.0)
     statuses: Counter[int] = Counter()
     attacks = [
         *(_attack(port, [b"POST /v1/tr"] + [b"a"] * 100, 0.3, statuses) for _ in range(n_slow)),
@@ -55,7 +55,7 @@ async def _attacked(harness: Harness, port: int) -> Result:
     ]
     attack_tasks = [asyncio.create_task(attack) for attack in attacks]
     await asyncio.sleep(0.5)
-    attacked = await _p99(harness, port, seconds)
+    attacked = await measure_p99(harness, port, seconds)
     await asyncio.wait(attack_tasks, timeout=15)
     for task in attack_tasks:
         task.cancel()
@@ -66,7 +66,7 @@ async def _attacked(harness: Harness, port: int) -> Result:
     return Result(text, ratio <= MAX_RATIO and set(statuses) == {408, 413, 431})
 
 
-async def _p99(harness: Harness, port: int, seconds: float) -> float:
+async def measure_p99(harness: Harness, port: int, seconds: float) -> float:
     """The 99th percentile of the response time of eight clients that send one sentence at a time."""
     client, durations = Client(port), list[float]()
     end = perf_counter() + seconds
