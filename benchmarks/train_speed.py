@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 from environment import peer_python, peer_version
-from peers.toolkits import TOOLKITS, DoesNotRun, toolkit_speed, write_text
+from peers.toolkits import TOOLKITS, DoesNotRun, has_loop, toolkit_speed, write_text
 from regard.data import NO_TARGET, Cursor, Loader, PairCollator, build_store
 from regard.text import Corpus, Tokenizer, train_tokenizer
 from regard.training import fast_matmul
@@ -36,20 +36,27 @@ HERE = Path(__file__).parent
 N_SYMBOLS = 10_000
 MAX_TOKENS = 4_096
 _TRANSFORMER = {"architecture": "transformer", "n_heads": 4}
+_RECURRENT = {"attention": "general", "n_layers": 2, "d_model": 256, "dropout": 0.1}
 SHAPES: dict[str, dict[str, Any]] = {
     "TINY": {"d_model": 128, "d_ff": 256, "n_encoder_layers": 4, "n_decoder_layers": 4, "dropout": 0.3} | _TRANSFORMER,
     "SMALL": {"d_model": 256, "d_ff": 1024, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1}
     | _TRANSFORMER,
     "CONVS2S": {"d_model": 128, "kernel": 3, "n_encoder_layers": 5, "n_decoder_layers": 5, "dropout": 0.3}
     | {"architecture": "convs2s"},
+    "LSTM": {"architecture": "lstm", "input_feeding": False} | _RECURRENT,
+    "GRU": {"architecture": "gru", "input_feeding": False} | _RECURRENT,
+    "LSTM-FED": {"architecture": "lstm", "input_feeding": True} | _RECURRENT,
+    "GRU-ADDITIVE": {"architecture": "gru", "input_feeding": False} | _RECURRENT | {"attention": "additive"},
 }
 LOOPS = {"torch": "torch.nn.Transformer", "huggingface": "Hugging Face Marian"}
 TITLES = LOOPS | {name: toolkit.title for name, toolkit in TOOLKITS.items()}
 PEERS = {"transformer": list(TITLES), "convs2s": ["opennmt"]}  # that have an architecture
+PEERS |= {"lstm": ["opennmt", "joey"], "gru": ["opennmt", "joey"]}
 REGARD_ENVIRONMENT = {  # as cli/__init__.py sets it; the others get the environment unchanged
     "GOMP_SPINCOUNT": "20000", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"
 }  # fmt: skip
 GOALS = {"TINY": (1.75, "55%"), "SMALL": (1.5, "65%"), "CONVS2S": (1.5, "")}  # ratio, share of the best sgemm
+GOALS |= {"LSTM": (1.5, ""), "GRU": (1.5, ""), "LSTM-FED": (1.1, ""), "GRU-ADDITIVE": (1.1, "")}
 
 
 def read(data: Path) -> tuple[Corpus, Tokenizer]:
@@ -127,7 +134,21 @@ def convs2s_flops(shape: dict, sizes: list[tuple[int, int, int, int]]) -> float:
     return total
 
 
-FLOPS = {"transformer": transformer_flops, "convs2s": convs2s_flops}
+def recurrent_flops(shape: dict, sizes: list[tuple[int, int, int, int]]) -> float:
+    """The same of recurrent models: the encoder has two directions of half the size; a loop has one more input."""
+    d_model, n_layers, is_additive = shape["d_model"], shape["n_layers"], shape["attention"] == "additive"
+    projection = d_model * d_model
+    cell = {"lstm": 4, "gru": 3}[shape["architecture"]] * projection
+    total = 0.0
+    for n_rows, n_src, _, n_tokens in sizes:
+        src, tgt = n_rows * n_src, n_tokens
+        encoder = src * (n_layers * 1.5 * cell + projection)  # and the keys
+        decoder = tgt * ((2 * n_layers + has_loop(shape)) * cell + (2 + 2 * is_additive) * projection)
+        total += 2 * 3 * (encoder + decoder + tgt * (2 * n_src + N_SYMBOLS) * d_model)
+    return total
+
+
+FLOPS = {"transformer": transformer_flops, "convs2s": convs2s_flops, "lstm": recurrent_flops, "gru": recurrent_flops}
 
 
 def sgemm_speeds(n_threads: int) -> list[float]:
@@ -281,10 +302,11 @@ def heading(args: argparse.Namespace) -> str:
     return f"{date.today()}, {machine}; {', '.join(versions)}:\n`{command}`"
 
 
-def write_table(text: str) -> None:
-    """Replace the table between its markers in README.md."""
+def write_table(text: str, shapes: list[str]) -> None:
+    """Replace the table between its markers in README.md; recurrent models have one of their own."""
+    name = "train_speed_recurrent" if all("n_layers" in SHAPES[shape] for shape in shapes) else "train_speed"
     page = HERE / "README.md"
-    start, end = "<!-- train_speed -->\n", "<!-- /train_speed -->"
+    start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     before, rest = page.read_text().split(start)
     page.write_text(f"{before}{start}{text}{end}{rest.split(end)[1]}")
 
@@ -309,7 +331,7 @@ def main() -> None:
         write_pieces(corpus, tokenizer, folder)
         rows = measure(folder, write_batches(corpus, tokenizer, folder, args.steps), args)
     text = "\n".join(["", heading(args), "", *rows, "", ""])
-    write_table(text)
+    write_table(text, args.shapes)
     print(text)
 
 

@@ -87,6 +87,21 @@ def marian(job: Job) -> list[str]:
     return ["-c", TRAIN_MARIAN, *(str(word) for option, values in options.items() for word in (option, *values))]
 
 
+def has_loop(shape: dict) -> bool:
+    """Whether a recurrent decoder needs a loop over the target: Bahdanau's contexts always enter the cell."""
+    return bool(shape["input_feeding"] or shape["attention"] == "additive")
+
+
+def opennmt_recurrent(shape: dict) -> dict:
+    return {
+        "encoder_type": "brnn",  # half of hidden_size in each direction
+        "decoder_type": "rnn",
+        "rnn_type": shape["architecture"].upper(),
+        "global_attention": {"additive": "mlp"}.get(shape["attention"], shape["attention"]),
+        "input_feed": int(has_loop(shape)),
+    }
+
+
 OPENNMT_MODELS: dict[str, Callable[[dict], dict]] = {  # by architecture: the options that set it
     "transformer": lambda shape: {
         "encoder_type": "transformer",
@@ -100,6 +115,8 @@ OPENNMT_MODELS: dict[str, Callable[[dict], dict]] = {  # by architecture: the op
         "decoder_type": "cnn",
         "cnn_kernel_width": shape["kernel"],
     },
+    "lstm": opennmt_recurrent,
+    "gru": opennmt_recurrent,
 }
 
 
@@ -115,8 +132,8 @@ def opennmt(job: Job) -> list[str]:
         "save_model": str(job.out / "model"),
         "hidden_size": shape["d_model"],
         "word_vec_size": shape["d_model"],
-        "enc_layers": shape["n_encoder_layers"],
-        "dec_layers": shape["n_decoder_layers"],
+        "enc_layers": shape.get("n_encoder_layers", shape.get("n_layers")),
+        "dec_layers": shape.get("n_decoder_layers", shape.get("n_layers")),
         "dropout": [shape["dropout"]],
         "share_embeddings": True,
         "share_decoder_embeddings": True,
@@ -139,18 +156,35 @@ def opennmt(job: Job) -> list[str]:
     return ["-m", "onmt.bin.train", "-config", str(job.out / "opennmt.yaml")]
 
 
+def joey_transformer(shape: dict) -> tuple[dict, dict]:
+    half = {"type": "transformer", "num_heads": shape["n_heads"], "ff_size": shape["d_ff"], "layer_norm": "post"}
+    return half | {"num_layers": shape["n_encoder_layers"]}, half | {"num_layers": shape["n_decoder_layers"]}
+
+
+def joey_recurrent(shape: dict) -> tuple[dict, dict]:
+    half = {"type": "recurrent", "rnn_type": shape["architecture"], "num_layers": shape["n_layers"]}
+    decoder = {
+        "attention": {"additive": "bahdanau", "general": "luong"}[shape["attention"]],
+        "input_feeding": has_loop(shape),
+        "hidden_dropout": shape["dropout"],
+        "init_hidden": "bridge",
+    }
+    return half | {"hidden_size": shape["d_model"] // 2, "bidirectional": True}, half | decoder
+
+
+JOEY_MODELS: dict[str, Callable[[dict], tuple[dict, dict]]] = {  # by architecture: its encoder and decoder
+    "transformer": joey_transformer,
+    "lstm": joey_recurrent,
+    "gru": joey_recurrent,
+}
+
+
 def joey(job: Job) -> list[str]:
     shape = job.shape
     side = {"level": "word", "min_length": 1, "max_length": -1, "voc_file": str(job.folder / "joey.txt")}
-    half = {
-        "type": "transformer",
-        "num_heads": shape["n_heads"],
-        "hidden_size": shape["d_model"],
-        "ff_size": shape["d_ff"],
-        "dropout": shape["dropout"],
-        "embeddings": {"embedding_dim": shape["d_model"], "scale": True, "dropout": shape["dropout"]},
-        "layer_norm": "post",
-    }
+    embeddings = {"embedding_dim": shape["d_model"], "scale": True, "dropout": shape["dropout"]}
+    both = {"hidden_size": shape["d_model"], "dropout": shape["dropout"], "embeddings": embeddings}
+    encoder, decoder = JOEY_MODELS[shape["architecture"]](shape)
     config = {
         "name": "speed",
         "model_dir": str(job.out / "model"),
@@ -182,8 +216,8 @@ def joey(job: Job) -> list[str]:
         "model": {
             "tied_embeddings": True,
             "tied_softmax": True,
-            "encoder": half | {"num_layers": shape["n_encoder_layers"]},
-            "decoder": half | {"num_layers": shape["n_decoder_layers"]},
+            "encoder": both | encoder,
+            "decoder": both | decoder,
         },
     }
     (job.out / "joey.yaml").write_text(json.dumps(config))

@@ -30,6 +30,7 @@ from regard.nn import (
     Embedding,
     KeyValues,
     Linear,
+    LinearPart,
     Recurrence,
     States,
     Trace,
@@ -37,7 +38,6 @@ from regard.nn import (
     at,
     attention_weights,
     dot_product_scores,
-    linear,
     padding_visible,
     select_shared,
     select_states,
@@ -251,13 +251,14 @@ class Recurrent(TranslationModel):
         The other inputs are Bahdanau's contexts, or for input feeding the features of the step before.
         """
         w_ih, _, b_ih, _ = self.decoder.rnns[0].all_weights[0]
-        w_words, w_fed = w_ih.chunk(2, 1)  # (G·D, D) each
-        from_words = linear(y, w_words, b_ih)  # (R, T, G·D): does not depend on the loop
+        d = self.config.d_model
+        from_words = LinearPart(w_ih, b_ih, columns=(0, d))(y)  # (R, T, G·D): does not depend on the loop
+        from_fed = LinearPart(w_ih, columns=(d, 2 * d))
         hidden, fed, all_states, all_fed = state.hidden, state.fed, [], []
         for t, x in enumerate(from_words.unbind(1)):
             if not self.is_luong:
                 fed = self._context(hidden[-1][0][:, None], state.memory)[:, 0]  # from the state before
-            s, hidden = self.decoder.step(x + linear(fed, w_fed), hidden)
+            s, hidden = self.decoder.step(x + from_fed(fed), hidden)
             all_states.append(s)
             all_fed.append(fed)
             if self.is_luong:

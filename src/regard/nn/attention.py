@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from regard.nn.linear import Linear, linear
+from regard.nn.linear import Linear, LinearPart
 from regard.nn.state import KeyValues
 from regard.nn.trace import Trace
 
@@ -136,11 +136,12 @@ class MultiHeadAttention(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """(B, T, D) → (B, H, T, K)."""
-        return self._split_heads(linear(x, self.qkv.weight[: self.d_model], self.qkv.bias[: self.d_model]), 1)[0]
+        return self._split_heads(LinearPart(self.qkv.weight, self.qkv.bias, rows=(0, self.d_model))(x), 1)[0]
 
     def keys_values(self, memory: Tensor) -> KeyValues:
         """(B, S, D) → k, v, each (B, H, S, K)."""
-        k, v = self._split_heads(linear(memory, self.qkv.weight[self.d_model :], self.qkv.bias[self.d_model :]), 2)
+        rows = (self.d_model, 3 * self.d_model)
+        k, v = self._split_heads(LinearPart(self.qkv.weight, self.qkv.bias, rows=rows)(memory), 2)
         return KeyValues(k, v)
 
     def attend(
