@@ -22,9 +22,11 @@ from regard.lens.interventions import ATTENTIONS, Attention
 from regard.lens.lens import Lens
 from regard.lens.plots.canvas import DOTS_PER_INCH, Picture, shorten
 from regard.lens.plots.head_importance import draw_heads_table
-from regard.lens.plots.heatmaps import AttentionMap, draw_grid, draw_positions, draw_single
+from regard.lens.plots.heatmaps import AttentionMap, ReachMap, draw_grid, draw_positions, draw_reach_maps, draw_single
 from regard.lens.plots.pictures import draw_head, draw_heads
 from regard.nn import sinusoid
+
+from .conftest import LensMaker
 
 
 def texts(figure: Figure) -> list[str]:
@@ -62,6 +64,14 @@ def test_every_head_is_drawn_with_its_title_and_weights(look: Look, attention: A
     rows, columns = look.labels(attention)
     assert all(word in written for word in (*rows, *columns))
     assert look.source.text in written
+
+
+def test_layers_with_one_head_stand_beside_each_other(make_lens: LensMaker) -> None:
+    look = make_lens(n_heads=1, n_decoder_layers=7, facts={}).look("one two", "zwei eins")
+    figure = draw_heads(look, "cross").figure
+    tops = [round(axes.get_position().y1, 3) for axes in figure.axes]
+    assert len(tops) == 7 and len(set(tops)) == 2  # rows
+    assert tops[:5] == tops[:1] * 5
 
 
 def test_pieces_can_be_drawn_instead_of_words(look: Look) -> None:
@@ -120,6 +130,8 @@ def test_nothing_is_clipped(name: str) -> None:
     grid = draw_grid(maps, words, words, "Encoder", (sentence, sentence))
     assert pixels_outside(grid) <= 1
     assert pixels_outside(draw_single(maps[0][0], words, words, (sentence,))) <= 1
+    reach = ReachMap("source ← source", np.ones((len(words), len(words)), dtype=int), words, words)
+    assert pixels_outside(draw_reach_maps([reach, reach], (sentence, sentence))) <= 1
 
 
 def test_titles_and_labels_do_not_overlap() -> None:
