@@ -163,3 +163,33 @@ def test_prefetching_does_not_change_the_updates(make_store: StoreMaker) -> None
     prefetched = prefetch(loader.updates(Cursor()), depth=2)
     assert_same(list(islice(prefetched, 20)), read(loader, 20))
     prefetched.close()
+
+
+def test_in_a_curriculum_examples_get_longer_with_the_step(make_store: StoreMaker) -> None:
+    store = make_store(400)
+    loader = make_loader(store, curriculum=40, max_tokens=60)
+
+    def longest(batch: Batch) -> int:
+        return max(int(side[batch.indices].max()) for side in store.lengths)
+
+    widths = [longest(update[0]) for update, _ in read(loader, 80)]
+    all_widths = {longest(update[0]) for update, _ in read(replace(loader, curriculum=0), 80)}
+    limits = [min(all_widths) + (max(all_widths) - min(all_widths)) * step / 40 for step in range(1, 41)]
+    n_too_long = sum(width > limit for width, limit in zip(widths, limits, strict=False))
+    assert 0 < n_too_long < 20  # a few are of any length
+    assert max(widths[40:]) == max(all_widths)
+
+
+def test_a_curriculum_continues_after_a_restart_and_ends_in_the_usual_order(make_store: StoreMaker) -> None:
+    loader = make_loader(make_store(300), curriculum=12)
+    whole = read(loader, 20)
+    assert_same(read(loader, 15, whole[4][1], step=6), whole[5:])
+    assert_same(read(loader, 8, whole[11][1], step=13), read(replace(loader, curriculum=0), 20)[12:])
+
+
+def test_the_ranks_of_a_curriculum_share_the_batches_of_one(make_store: StoreMaker) -> None:
+    store = make_store(300)
+    together = read(make_loader(store, curriculum=9, accumulate=2), 9)
+    apart = [read(make_loader(store, curriculum=9, world_size=2, rank=rank), 9) for rank in (0, 1)]
+    for step, (update, _) in enumerate(together):
+        assert [batch.indices.tolist() for batch in update] == [rank[step][0][0].indices.tolist() for rank in apart]

@@ -146,7 +146,7 @@ def _evaluate_model(run: Path, files: list[Path]) -> "Evaluation":
 
 
 def _measured(task: "Task[Any]", evaluation: "Evaluation") -> list["Measure"]:
-    return [measure for measure in task.measures if measure.name in evaluation.metrics]
+    return [measure for measure in (*task.measures, *task.test_measures) if measure.name in evaluation.metrics]
 
 
 def _evaluation_dict(evaluation: "Evaluation") -> dict[str, Any]:

@@ -31,7 +31,8 @@ def train(
         list[Path] | None, typer.Option(metavar="FILE", help="Source, tab, translation in one file. Repeatable.")
     ] = None,
     corpus: Annotated[
-        Literal["street"] | None, typer.Option(help="Use the built-in corpus: 40,000 pairs, English to German.")
+        Literal["street", "addition"] | None,
+        typer.Option(help="Use a generated corpus: 40,000 English–German pairs, or 50,000 sums of binary numbers."),
     ] = None,
     valid_source: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Validation source sentences (default: hold out some pairs).")
@@ -94,7 +95,7 @@ def train(
         read_recipe(recipe) if recipe is not None else {},
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
         _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
-        _street(out, alone=not any(parallel)) if corpus == "street" else {},
+        _generated(corpus, out, alone=not any(parallel)),
         {"start_from": str(model_path(start_from))} if start_from is not None else {},
         {"model": {"architecture": architecture}} if architecture is not None else {},
         {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
@@ -181,16 +182,25 @@ def _labelled(labels: list[Path], text: list[Path], valid_labels: Path | None, v
     return {"task": "classification", "data": data}
 
 
-def _street(out: Path, alone: bool) -> "Raw":
-    """The street corpus, written to `data/` in the run directory."""
-    from regard.demo.first_run import street_text
-
+def _generated(name: str | None, out: Path, alone: bool) -> "Raw":
+    """A built-in corpus, written to `data/` in the run directory."""
+    if name is None:
+        return {}
     if not alone:
         raise RecipeError(
-            "--corpus street cannot be combined with files", hint="use either --corpus street or your own files"
+            f"--corpus {name} cannot be combined with files", hint=f"use either --corpus {name} or your own files"
         )
-    text = street_text(out, N_STREET)
-    train, validation = (
-        [{"source": str(text / f"{name}.en"), "target": str(text / f"{name}.de")}] for name in ("train", "validation")
-    )
-    return {"data": {"train": train, "validation": validation}}
+    if name == "street":
+        from regard.demo.first_run import street_text
+
+        text, suffixes = street_text(out, N_STREET), ("en", "de")
+    else:
+        from regard.demo.addition import addition_text
+
+        text, suffixes = addition_text(out), ("sum", "result")
+
+    def files(part: str) -> list[dict[str, str]]:
+        source, target = (str(text / f"{part}.{suffix}") for suffix in suffixes)
+        return [{"source": source, "target": target}]
+
+    return {"data": {"train": files("train"), "validation": files("validation")}}

@@ -22,6 +22,8 @@ from regard.errors import DataError
 
 T = TypeVar("T")
 
+_ANY_LENGTH = 0.2  # share of the batches of a curriculum
+
 
 @dataclass(frozen=True)
 class Cursor:
@@ -43,6 +45,7 @@ class Loader:
     rank: int = 0
     world_size: int = 1
     weights: NDArray[np.floating] | None = None  # how often each example occurs in an epoch; None: once
+    curriculum: int = 0  # steps in which the longest examples that are used grow to the longest that there are
 
     def updates(self, start: Cursor, step: int = 1) -> Iterator[tuple[list[Batch], Cursor]]:
         """The endless updates of this rank from step number `step` on, each with the cursor after it.
@@ -59,10 +62,23 @@ class Loader:
                     order = self.epoch_order(cursor.epoch)
                 if part % self.world_size == self.rank:
                     place = Place(self.seed, step, cursor.epoch, cursor.index, part)
-                    update.append(self.collate(order[cursor.index], place))
+                    update.append(self.collate(self._choose(order, place), place))
                 cursor = Cursor(cursor.epoch, cursor.index + 1)
             yield update, cursor
             step += 1
+
+    def _choose(self, order: BatchOrder, place: Place) -> NDArray[np.integer]:
+        """The next batch of the epoch; during the curriculum, a random one among those that are short enough.
+
+        A few are of any length (Kaiser and Sutskever, 2016, section 2.2).
+        """
+        assert place.step is not None
+        rng = np.random.Generator(np.random.PCG64(place.key("curriculum")))
+        if place.step > self.curriculum or rng.random() < _ANY_LENGTH:
+            return order[place.index]
+        widths = np.max([lengths[order.pairs[order.starts]] for lengths in self.examples.lengths], axis=0)
+        limit = widths.min() + (int(widths.max()) - int(widths.min())) * place.step / self.curriculum
+        return order[int(rng.choice(np.flatnonzero(widths <= limit)))]
 
     def epoch_order(self, epoch: int) -> BatchOrder:
         """The batches of one epoch, over all ranks."""

@@ -105,7 +105,9 @@ def sites_dict(trace: Trace) -> dict[str, Any]:
 
 def count_numbers(sites: tuple[Site, ...], n_source: int, n_target: int) -> int:
     """The numbers in the arrays of a look at sentences of these lengths."""
-    lengths = {"source": n_source, "target": n_target}
+    # a memory has about as many columns and steps as a sentence has symbols
+    longest = max(n_source, n_target) + 1
+    lengths = {"source": n_source, "target": n_target, "step": n_source + 1, "column": 3 * longest // 2}
 
     def count(site: Site) -> int:
         sizes = [lengths.get(axis, size) for axis, size in zip(site.axes, site.shape, strict=True)]

@@ -11,9 +11,11 @@ from regard.models.bytenet import PRESETS as BYTENET_PRESETS
 from regard.models.bytenet import ByteNet, ByteNetConfig
 from regard.models.convs2s import PRESETS as CONVS2S_PRESETS
 from regard.models.convs2s import ConvS2S, ConvS2SConfig
-from regard.models.defaults import Defaults, PreNormDefaults
+from regard.models.defaults import Defaults, PreNormDefaults, SmallBatchDefaults
 from regard.models.encoder import PRESETS as ENCODER_PRESETS
 from regard.models.encoder import EncoderClassifier, EncoderConfig
+from regard.models.neural_gpu import PRESETS as NEURAL_GPU_PRESETS
+from regard.models.neural_gpu import NeuralGPU, NeuralGPUConfig
 from regard.models.recurrent import GRU, LSTM, RNN, GRUClassifier, LSTMClassifier, RecurrentConfig, RNNClassifier
 from regard.models.recurrent import PRESETS as RECURRENT_PRESETS
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
@@ -55,6 +57,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "convs2s": Architecture({"translation": ConvS2S}, ConvS2SConfig, CONVS2S_PRESETS),
     "bytenet": Architecture({"translation": ByteNet}, ByteNetConfig, BYTENET_PRESETS),
+    "neural-gpu": Architecture({"translation": NeuralGPU}, NeuralGPUConfig, NEURAL_GPU_PRESETS, SmallBatchDefaults()),
 }
 
 

@@ -104,3 +104,11 @@ class ClassificationDefaults(Defaults):
         layers = config.layers
         factors = {name: round(self.decay ** (len(layers) - i), 4) for i, name in enumerate(layers)}
         return {"rate": 0.064 / config.width, "rate_factors": factors}
+
+
+class SmallBatchDefaults(Defaults):
+    """For architectures that keep every step of a whole memory: smaller batches, which take less of the machine's."""
+
+    def training(self, config: ModelConfig, situation: Situation) -> Values:
+        values = super().training(config, situation)
+        return values | {"max_tokens": min(1024, values["max_tokens"])}

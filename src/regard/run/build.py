@@ -55,6 +55,7 @@ class PreparedRun:
             seed=config.seed,
             accumulate=config.accumulate,
             weights=self.data.weights,
+            curriculum=config.curriculum,
         )
 
 

@@ -114,6 +114,7 @@ class Task(ABC, Generic[D]):
     sections: ClassVar[Mapping[str, type[BaseModel]]]  # of a recipe, besides [model] and [training]
     architecture: ClassVar[str]  # the default
     measures: ClassVar[tuple[Measure, ...]]  # in the order in which they are shown; "loss" is one of them
+    test_measures: ClassVar[tuple[Measure, ...]] = ()  # more of them, which only `evaluate` has
     examples: ClassVar[str] = "examples"  # what the training data consists of
     unit: ClassVar[str] = "tokens"  # what training processes per second
     defaults: ClassVar[Defaults | None] = None  # in place of the architecture's

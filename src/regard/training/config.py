@@ -18,6 +18,8 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     # tokens per batch and language, padding included; an update sums the gradients of `accumulate` batches
     max_tokens: int = Field(default=25_000, ge=8)
     accumulate: int = Field(default=1, ge=1)
+    # steps in which examples get longer, from the shortest to all; 0: batches of all lengths from the start
+    curriculum: int = Field(default=0, ge=0)
 
     # section 5.3
     schedule: Literal["noam", "constant", "cosine", "cooldown", "halving"] = "noam"

@@ -76,6 +76,17 @@ def state_tables(look: "Look") -> Iterator[list[Row]]:
         yield [(module, *names), *zip(labels, *columns, strict=True)]
 
 
+def memory_tables(look: "Look") -> Iterator[list[Row]]:
+    """One table per memory over time, one line per step: the lengths of the vectors in its columns."""
+    from regard.lens.memory import memory_maps
+
+    for memory in memory_maps(look):
+        shares = memory.values / max(float(memory.values.max()), 1e-30)
+        bars = ["".join(map(_bar, row)) for row in shares.tolist()]
+        labels = [Text(escape_controls(text)) for text in memory.rows]
+        yield [(memory.title, "norm by column"), *zip(labels, bars, strict=True)]
+
+
 def _bar(share: float) -> str:
     return _BARS[round(share * (len(_BARS) - 1))]
 

@@ -10,6 +10,7 @@ from regard.errors import UserError
 from regard.lens import Head, Interventions, Lens
 from regard.lens.anatomy import head_ranges
 from regard.lens.interventions import ATTENTIONS, Attention
+from regard.lens.memory import memory_maps
 
 if TYPE_CHECKING:
     from regard.lens.look import Look
@@ -41,8 +42,9 @@ def look_at_sentence(
     _check_heads(interventions.heads_off if head is None else {head, *interventions.heads_off}, lens)
     settings |= {"dependence": show == "dependence", "reach": show == "reach"}
     look = lens.look(text, interventions=interventions, **settings)
-    if show == "states" and not look.recurrent_sites:
-        raise UserError("this model has no states over time", hint="rnn, lstm and gru have; see docs/architectures.md")
+    if show == "states" and not (look.recurrent_sites or memory_maps(look)):
+        hint = "rnn, lstm, gru and neural-gpu have; see docs/architectures.md"
+        raise UserError("this model has no states over time", hint=hint)
     if show == "scores" and not look.layers(selection.attention or "cross"):
         raise UserError("this model has no such attention, and so no scores")
     if outputs.png or outputs.svg:

@@ -12,7 +12,7 @@ from rich.text import Text
 from regard.cli.evaluate import escape_controls
 from regard.cli.look.dependence import name_largest, print_dependence, shades
 from regard.cli.look.options import ShowName
-from regard.cli.look.recorded import Row, alternative_rows, print_columns, recorded_rows, state_tables
+from regard.cli.look.recorded import Row, alternative_rows, memory_tables, print_columns, recorded_rows, state_tables
 from regard.lens import Head
 from regard.lens.interventions import ATTENTION_NAMES
 
@@ -50,6 +50,8 @@ def print_look(
     elif show == "reach":
         _print_reach(console, look.reach or ())
     elif show == "states":
+        for rows in memory_tables(look):
+            print_columns(console, rows, right_aligned=set())
         for rows in state_tables(look):
             print_columns(console, rows, right_aligned=set(range(1, len(rows[0]))))
     elif shown is not None and (look.change is None or is_selected or show == "scores"):
@@ -57,6 +59,8 @@ def print_look(
     elif look.change is None:
         print_columns(console, list(alternative_rows(look)), right_aligned={1})
         print_columns(console, list(recorded_rows(look.trace)), right_aligned=set())
+        for rows in memory_tables(look):
+            print_columns(console, rows, right_aligned=set())
 
 
 def _print_map(

@@ -268,6 +268,34 @@ def draw_reach_maps(maps: Sequence[ReachMap], sentences: tuple[str, ...]) -> Pic
     return Picture(canvas.figure, title, typesetter.fonts.warnings)
 
 
+def draw_stacked(
+    maps: Sequence[tuple[AttentionMap, Sequence[str], Sequence[str]]], title: str, sentences: tuple[str, ...], note: str
+) -> Picture:
+    """Maps one below the other, each with the labels of its own rows and columns."""
+    names = [name for _, rows, columns in maps for name in (*rows, *columns)]
+    typesetter = Typesetter(select_fonts([title, *sentences, *names]))
+    cell = min(max(_MAX_GRID / max(len(columns) for _, _, columns in maps), 0.11), 0.3)
+    row_labels = [_Labels(typesetter, rows, cell) for _, rows, _ in maps]
+    column_labels = [_Labels(typesetter, columns, cell) for _, _, columns in maps]
+    left = MARGIN + max(labels.size for labels in row_labels)
+    content = left - MARGIN + max(len(columns) for _, _, columns in maps) * cell
+    heading = Heading(typesetter, title, sentences, note, content)
+    top = MARGIN + heading.height
+    heights = [
+        0.2 + len(rows) * cell + below.size + _GAP for (_, rows, _), below in zip(maps, column_labels, strict=True)
+    ]
+    canvas = Canvas(heading.width + 2 * MARGIN, top + sum(heights) + MARGIN, typesetter)
+    heading.draw(canvas, MARGIN, MARGIN)
+    for (drawn, rows, columns), beside, below, height in zip(maps, row_labels, column_labels, heights, strict=True):
+        canvas.text(left, top, drawn.title, 8)
+        axes = canvas.axes(left, top + 0.2, len(columns) * cell, len(rows) * cell)
+        _draw_weights(axes, drawn)
+        beside.draw_left_of(axes)
+        below.draw_below(axes)
+        top += height
+    return Picture(canvas.figure, title, typesetter.fonts.warnings)
+
+
 def draw_positions(table: Matrix, title: str, subtitle: str = "") -> Picture:
     """A positional encoding (T, D) as a heat map, with the curves of some dimensions below it."""
     n_positions, d_model = table.shape

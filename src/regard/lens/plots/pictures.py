@@ -10,6 +10,7 @@ import numpy as np
 from regard.errors import UserError
 from regard.lens.interventions import Attention, Head
 from regard.lens.look import Importance, Level, Look
+from regard.lens.memory import memory_maps
 from regard.lens.plots.canvas import Picture
 from regard.lens.plots.heatmaps import (
     SCORES_NOTE,
@@ -20,6 +21,7 @@ from regard.lens.plots.heatmaps import (
     draw_grid,
     draw_reach_maps,
     draw_single,
+    draw_stacked,
     draw_units,
 )
 
@@ -29,6 +31,9 @@ _TITLES = {
     "decoder": "Decoder self-attention · the translation attends to its earlier words",
     "cross": "Encoder–decoder attention · the translation attends to the source",
 }
+_MEMORY_NOTE = (
+    "Each row is the memory after one step, each column a place in it: darker is more, by the length of the vector."
+)
 _MEASURES: dict[Importance, str] = {"attention": "attention", "gradient": "gradient", "left_out": "left out"}
 
 
@@ -99,7 +104,16 @@ def draw_reach(look: Look) -> Picture:
 
 
 def draw_vectors(look: Look) -> Picture:
-    """Draw states and gates over time: one row per sub-word, one column per unit. Without them, other vectors."""
+    """Draw states and gates over time: one row per sub-word, one column per unit. Without them, other vectors.
+
+    Of a memory over time, only how much is in each column.
+    """
+    if memories := memory_maps(look):
+        drawn = [
+            (AttentionMap(each.title, each.values, limit=float(each.values.max()) or 1.0), each.rows, each.columns)
+            for each in memories
+        ]
+        return draw_stacked(drawn, "The memory over time", _sentences(look), _MEMORY_NOTE)
     labels = {"source": look.source.labels("pieces"), "target": look.target.inputs.labels("pieces")}
     found = [site for site in look.sites if site.axes in (("source", "unit"), ("target", "unit"))]
     shown = look.recurrent_sites or found

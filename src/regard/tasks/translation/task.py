@@ -18,7 +18,7 @@ from regard.engines.alignment_head import alignment_facts
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
 from regard.errors import DataError, UserError
 from regard.evaluate import read_test_set, score
-from regard.metrics import TRANSLATION_MEASURES
+from regard.metrics import TRANSLATION_MEASURES, Measure
 from regard.models import ModelConfig, TranslationModel
 from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
 from regard.tasks.translation.prepare import (
@@ -74,6 +74,7 @@ class Translation(Task[TranslationData]):
     architecture = "transformer"
     examples = "pairs"
     measures = TRANSLATION_MEASURES
+    test_measures = (Measure("exact", "exact", 1, higher_is_better=True, is_share=True),)
 
     def check(self, recipe: TranslationRecipe) -> None:
         recipe.config.check_vocabulary(joint=recipe.text.joint, max_length=recipe.text.max_length + 1)
@@ -172,7 +173,9 @@ class Translation(Task[TranslationData]):
         test_set = read_test_set(references, source)
         outputs = [prediction.text for prediction in predictor.predict(test_set.sources or [])]
         scores = score(outputs, test_set.references)
-        return Evaluation({"bleu": scores.bleu.value, "chrf": scores.chrf.value}, len(outputs))
+        n_exact = sum(output in references for output, *references in zip(outputs, *test_set.references, strict=True))
+        metrics = {"bleu": scores.bleu.value, "chrf": scores.chrf.value, "exact": n_exact / len(outputs)}
+        return Evaluation(metrics, len(outputs))
 
     def look(self, described: Description, value: Any) -> Any:
         from regard.lens import Lens

@@ -9,6 +9,7 @@ import { headTable } from "./head_detail.js";
 import { HeatMap } from "./heat_map.js";
 import { decodeArray } from "./look_data.js";
 import { maxAbs, norm } from "./math.js";
+import { isMemory, memoryPanels } from "./memory_maps.js";
 import { Panel } from "./panel.js";
 import { VectorBars } from "./vector_bars.js";
 
@@ -51,7 +52,9 @@ export class RecordedPanel {
       ...attentions.flatMap((/** @type {any} */ attention) => mapPanels(this.#look, attention)),
       make("h2", {}, t("look.recorded.sites")),
       make("p", { class: "note" }, t("look.recorded.how", model?.size)),
-      ...sites.filter(isPanel).map((/** @type {Site} */ site) => sitePanel(this.#look, site)),
+      ...sites.filter(isPanel).flatMap((/** @type {Site} */ site) =>
+        isMemory(site) ? memoryPanels(this.#look, site) : sitePanel(this.#look, site)
+      ),
     );
   }
 }

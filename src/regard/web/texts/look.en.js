@@ -48,7 +48,18 @@ export const LOOK_EN = {
     hops: "hops",
     logits: "logits",
   },
-  "recorded.axes": { source: "source", target: "target", unit: "unit", head: "head", symbol: "symbol" },
+  "recorded.axes": {
+    source: "source",
+    target: "target",
+    unit: "unit",
+    head: "head",
+    symbol: "symbol",
+    step: "step",
+    column: "column",
+    row: "row",
+  },
+  "recorded.memory": "how much is in each column of the memory (across) after each step (down)",
+  "recorded.memoryRow": (n) => `row ${n}`,
   depends: {
     title: "What each word depends on",
     how: "Two measures of what the probability of each word depends on: gradients, and leaving out one word of the " +

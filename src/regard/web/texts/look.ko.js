@@ -48,7 +48,18 @@ export const LOOK_KO = {
     hops: "홉",
     logits: "로짓",
   },
-  "recorded.axes": { source: "원문", target: "번역문", unit: "유닛", head: "헤드", symbol: "어휘" },
+  "recorded.axes": {
+    source: "원문",
+    target: "번역문",
+    unit: "유닛",
+    head: "헤드",
+    symbol: "어휘",
+    step: "단계",
+    column: "열",
+    row: "행",
+  },
+  "recorded.memory": "단계(세로)마다 메모리의 각 열(가로)에 든 벡터의 크기",
+  "recorded.memoryRow": (n) => `${n}행`,
   depends: {
     title: "각 단어는 원문의 어느 단어에 좌우될까",
     how: "번역된 각 단어의 확률이 원문의 어느 단어에 좌우되는지 두 가지 방법으로 잽니다. 하나는 그래디언트이고, " +

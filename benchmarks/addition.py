@@ -1,0 +1,77 @@
+"""How many Neural GPUs learn to add: each seed is trained on sums of up to 20 bits, and tested on longer ones.
+
+    python benchmarks/addition.py --seeds 3 --minutes 28
+
+Prints the share of results with every bit right, for random sums and for carries that run through the whole number, and
+writes results/addition.md. A seed counts as exact if every test sum of a length is right.
+"""
+
+import argparse
+import platform
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import regard
+from regard.demo.addition import N_BITS, addition_text
+from regard.run import merge, parse_setting, read_recipe
+from regard.tasks.predictors import load_predictor, task_of
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "addition.md"
+TESTS = [f"{kind}-{n}" for n in (20, 40, 100) for kind in ("test", "carry")]
+
+
+def train_and_test(recipe: Path, seed: int, minutes: float | None, settings: list[str], out: Path) -> list[float]:
+    """The share of exact results on each test set."""
+    text = addition_text(out)
+    files = {
+        part: [{"source": str(text / f"{name}.sum"), "target": str(text / f"{name}.result")}]
+        for part, name in (("train", "train"), ("validation", "validation"))
+    }
+    budget = {} if minutes is None else {"budget_seconds": 60.0 * minutes, "schedule": "cooldown"}
+    given = merge({"data": files, "training": {"seed": seed} | budget}, *map(parse_setting, settings))
+    model = regard.train(merge(read_recipe(recipe), given), out)
+    described = regard.artifact.describe(model)
+    predictor = load_predictor(described)
+    scores = []
+    for name in TESTS:
+        evaluation = task_of(described).evaluate(predictor, [text / f"{name}.sum", text / f"{name}.result"])
+        scores.append(evaluation.metrics["exact"])
+        print(f"seed {seed}  {name}: {scores[-1]:.1%} exact", file=sys.stderr, flush=True)
+    predictor.close()
+    return scores
+
+
+def table(rows: dict[int, list[float]], command: str) -> str:
+    exact = [sum(scores[i] == 1.0 for scores in rows.values()) for i in range(len(TESTS))]
+    lines = [
+        f"| seed | {' | '.join(TESTS)} |",
+        f"|---|{'---|' * len(TESTS)}",
+        *(f"| {seed} | {' | '.join(f'{score:.1%}' for score in scores)} |" for seed, scores in rows.items()),
+        f"| *exact* | {' | '.join(f'{n} of {len(rows)}' for n in exact)} |",
+    ]
+    head = f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, trained on sums of up to {N_BITS} bits: `{command}`"
+    return "\n".join([head, "", *lines]) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3, help="number of trainings (default 3)")
+    parser.add_argument("--minutes", type=float, help="for each training (default: the steps of the recipe)")
+    parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "addition.toml")
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
+    options = parser.parse_args()
+    rows: dict[int, list[float]] = {}
+    for seed in range(1, options.seeds + 1):
+        with tempfile.TemporaryDirectory() as directory:
+            run = Path(directory) / "run"
+            rows[seed] = train_and_test(options.recipe, seed, options.minutes, options.settings, run)
+        command = " ".join(["python", "benchmarks/addition.py", *sys.argv[1:]])
+        RESULTS.write_text(table(rows, command), encoding="utf-8")  # after every seed: a training takes long
+    print(RESULTS.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main()
