@@ -29,7 +29,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.data import Place
 from regard.models.base import ModelConfig, TranslationModel
-from regard.nn import Dropout, Embedding, Trace, at
+from regard.nn import Dropout, Embedding, Trace, at, linear
 
 KERNEL = 3  # columns, and rows if there are several
 RECOMPUTED_FROM = 48  # steps from this one on are computed again for the gradient, or long sentences need gigabytes
@@ -40,7 +40,7 @@ class NeuralGPUConfig(ModelConfig, frozen=True, extra="forbid"):
     """Sizes and form. With several sets of weights, steps use them in turn, and `pull` draws them together."""
 
     form: Literal["extended", "plain"] = "extended"
-    d_model: int = Field(default=96, ge=1, le=65_536)  # values in each cell of the memory
+    d_model: int = Field(default=128, ge=1, le=65_536)  # values in each cell of the memory
     n_rows: int = Field(default=1, ge=1, le=64)  # cells in each column
     n_layers: int = Field(default=2, ge=1, le=1000)  # gated convolutions in a step
     n_sets: int = Field(default=1, ge=1, le=1000)  # 6 in the first paper ("relaxation"); 1 is plain weight sharing
@@ -66,8 +66,8 @@ class NeuralGPUConfig(ModelConfig, frozen=True, extra="forbid"):
 
 
 PRESETS = {
-    "tiny": NeuralGPUConfig(d_model=96),
-    "small": NeuralGPUConfig(d_model=192),
+    "tiny": NeuralGPUConfig(d_model=128),
+    "small": NeuralGPUConfig(d_model=288),
 }
 
 
@@ -127,7 +127,7 @@ class ConvolutionalGRU(nn.Module):
         """(B, N, R, D), (G, 3·(3 or 1)·D) → (B, N, R, G); the faster of two ways on a CPU."""
         if self.n_rows == 1:  # one matrix product over windows of three columns
             n, padded = x.shape[1], F.pad(x, (0, 0, 0, 0, 1, 1))
-            y = F.linear(torch.cat([padded[:, i : i + n] for i in range(KERNEL)], -1), kernel, bias)
+            y = linear(torch.cat([padded[:, i : i + n] for i in range(KERNEL)], -1), kernel, bias)
         else:
             weight = kernel.view(len(kernel), KERNEL, KERNEL, self.d_model).permute(0, 3, 1, 2)  # channels last
             y = F.conv2d(x.permute(0, 3, 1, 2), weight, bias, padding=KERNEL // 2).permute(0, 2, 3, 1)

@@ -240,60 +240,52 @@ class ReachMap:
 
 def draw_reach_maps(maps: Sequence[ReachMap], sentences: tuple[str, ...]) -> Picture:
     """One map below the other; the fewer layers, the darker."""
-    title = "Reach"
-    words = [word for one in maps for word in (*one.rows, *one.columns)]
-    typesetter = Typesetter(select_fonts([title, *sentences, *words]))
-    cell = min(max(8 / max(len(one.columns) for one in maps), 0.11), 0.3)
-    labels = [(_Labels(typesetter, one.rows, cell), _Labels(typesetter, one.columns, cell)) for one in maps]
-    left = MARGIN + max(rows.size for rows, _ in labels)
-    heading = Heading(typesetter, title, sentences, _REACH_NOTE, left + cell * max(len(one.columns) for one in maps))
+    drawn = [(AttentionMap(one.title, _shades(one.first_layer)), one.rows, one.columns) for one in maps]
+    return draw_stacked(drawn, "Reach", sentences, _REACH_NOTE, [one.first_layer for one in maps])
+
+
+def _shades(first_layer: NDArray[np.int64]) -> Matrix:
+    return np.where(first_layer > 0, 1 - 0.85 * (first_layer - 1) / max(1, first_layer.max()), 0)
+
+
+def draw_stacked(
+    maps: Sequence[tuple[AttentionMap, Sequence[str], Sequence[str]]],
+    title: str,
+    sentences: tuple[str, ...],
+    note: str,
+    numbers: Sequence[NDArray[np.int64]] = (),
+) -> Picture:
+    """Maps one below the other, each with the labels of its own rows and columns; `numbers` are for the cells."""
+    names = [name for _, rows, columns in maps for name in (*rows, *columns)]
+    typesetter = Typesetter(select_fonts([title, *sentences, *names]))
+    n_columns = max(len(columns) for _, _, columns in maps)
+    cell = min(max(8 / n_columns, 0.11), 0.3)
+    labels = [(_Labels(typesetter, rows, cell), _Labels(typesetter, columns, cell)) for _, rows, columns in maps]
+    left = MARGIN + max(beside.size for beside, _ in labels)
+    heading = Heading(typesetter, title, sentences, note, left + cell * n_columns)
     heights = [
-        0.22 + cell * len(one.rows) + columns.size + _GAP for one, (_, columns) in zip(maps, labels, strict=True)
+        0.22 + cell * len(rows) + below.size + _GAP for (_, rows, _), (_, below) in zip(maps, labels, strict=True)
     ]
     top = MARGIN + heading.height
     canvas = Canvas(heading.width + 2 * MARGIN, top + sum(heights) + MARGIN - _GAP, typesetter)
     heading.draw(canvas, MARGIN, MARGIN)
-    for one, (rows, columns), height in zip(maps, labels, heights, strict=True):
-        canvas.text(left, top, one.title, 8)
-        axes = canvas.axes(left, top + 0.22, cell * len(one.columns), cell * len(one.rows))
-        shades = np.where(one.first_layer > 0, 1 - 0.85 * (one.first_layer - 1) / max(1, one.first_layer.max()), 0)
-        _draw_weights(axes, AttentionMap(one.title, shades))
-        rows.draw_left_of(axes)
-        columns.draw_below(axes)
-        for (row, column), layer in np.ndenumerate(one.first_layer):
-            if layer and cell >= _MIN_CELL_WITH_VALUE:
-                colour = BACKGROUND if shades[row, column] > 0.65 else INK
-                axes.text(column, row, str(layer), ha="center", va="center", **typesetter.style(7, colour))
-        top += height
-    return Picture(canvas.figure, title, typesetter.fonts.warnings)
-
-
-def draw_stacked(
-    maps: Sequence[tuple[AttentionMap, Sequence[str], Sequence[str]]], title: str, sentences: tuple[str, ...], note: str
-) -> Picture:
-    """Maps one below the other, each with the labels of its own rows and columns."""
-    names = [name for _, rows, columns in maps for name in (*rows, *columns)]
-    typesetter = Typesetter(select_fonts([title, *sentences, *names]))
-    cell = min(max(_MAX_GRID / max(len(columns) for _, _, columns in maps), 0.11), 0.3)
-    row_labels = [_Labels(typesetter, rows, cell) for _, rows, _ in maps]
-    column_labels = [_Labels(typesetter, columns, cell) for _, _, columns in maps]
-    left = MARGIN + max(labels.size for labels in row_labels)
-    content = left - MARGIN + max(len(columns) for _, _, columns in maps) * cell
-    heading = Heading(typesetter, title, sentences, note, content)
-    top = MARGIN + heading.height
-    heights = [
-        0.2 + len(rows) * cell + below.size + _GAP for (_, rows, _), below in zip(maps, column_labels, strict=True)
-    ]
-    canvas = Canvas(heading.width + 2 * MARGIN, top + sum(heights) + MARGIN, typesetter)
-    heading.draw(canvas, MARGIN, MARGIN)
-    for (drawn, rows, columns), beside, below, height in zip(maps, row_labels, column_labels, heights, strict=True):
+    for number, ((drawn, rows, columns), (beside, below)) in enumerate(zip(maps, labels, strict=True)):
         canvas.text(left, top, drawn.title, 8)
-        axes = canvas.axes(left, top + 0.2, len(columns) * cell, len(rows) * cell)
+        axes = canvas.axes(left, top + 0.22, cell * len(columns), cell * len(rows))
         _draw_weights(axes, drawn)
         beside.draw_left_of(axes)
         below.draw_below(axes)
-        top += height
+        if numbers and cell >= _MIN_CELL_WITH_VALUE:
+            _write_numbers(axes, numbers[number], drawn.weights, typesetter)
+        top += heights[number]
     return Picture(canvas.figure, title, typesetter.fonts.warnings)
+
+
+def _write_numbers(axes: Axes, numbers: NDArray[np.int64], shades: Matrix, typesetter: Typesetter) -> None:
+    for (row, column), value in np.ndenumerate(numbers):
+        if value:
+            colour = BACKGROUND if shades[row, column] > 0.65 else INK
+            axes.text(column, row, str(value), ha="center", va="center", **typesetter.style(7, colour))
 
 
 def draw_positions(table: Matrix, title: str, subtitle: str = "") -> Picture:
