@@ -3,7 +3,7 @@
     python benchmarks/addition.py --seeds 3 --minutes 28
 
 Prints the share of results with every bit right, for random sums and for carries that run through the whole number, and
-writes results/addition.md. A seed counts as exact if every test sum of a length is right.
+writes results/NAME.md of the corpus. A seed counts as exact if every test sum of a length is right.
 """
 
 import argparse
@@ -12,20 +12,23 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import regard
-from regard.demo.addition import N_BITS, addition_text
+from regard.demo.addition import N_BITS, Form, addition_text
 from regard.run import merge, parse_setting, read_recipe
 from regard.tasks.predictors import load_predictor, task_of
 
 ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "addition.md"
+RESULTS = Path(__file__).parent / "results"
 TESTS = [f"{kind}-{n}" for n in (20, 40, 100) for kind in ("test", "carry")]
 
 
-def train_and_test(recipe: Path, seed: int, minutes: float | None, settings: list[str], out: Path) -> list[float]:
+def train_and_test(
+    form: Form, recipe: Path, seed: int, minutes: float | None, settings: list[str], out: Path
+) -> list[float]:
     """The share of exact results on each test set."""
-    text = addition_text(out)
+    text = addition_text(out, form)
     files = {
         part: [{"source": str(text / f"{name}.sum"), "target": str(text / f"{name}.result")}]
         for part, name in (("train", "train"), ("validation", "validation"))
@@ -59,6 +62,7 @@ def table(rows: dict[int, list[float]], command: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3, help="number of trainings (default 3)")
+    parser.add_argument("--corpus", choices=get_args(Form), default="addition")
     parser.add_argument("--minutes", type=float, help="for each training (default: the steps of the recipe)")
     parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "addition.toml")
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
@@ -67,10 +71,11 @@ def main() -> None:
     for seed in range(1, options.seeds + 1):
         with tempfile.TemporaryDirectory() as directory:
             run = Path(directory) / "run"
-            rows[seed] = train_and_test(options.recipe, seed, options.minutes, options.settings, run)
+            rows[seed] = train_and_test(options.corpus, options.recipe, seed, options.minutes, options.settings, run)
         command = " ".join(["python", "benchmarks/addition.py", *sys.argv[1:]])
-        RESULTS.write_text(table(rows, command), encoding="utf-8")  # after every seed: a training takes long
-    print(RESULTS.read_text(encoding="utf-8"))
+        file = RESULTS / f"{options.corpus}.md"
+        file.write_text(table(rows, command), encoding="utf-8")  # after every seed: a training takes long
+    print(table(rows, command))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 VOCAB, PAD_ID = 19, 0
 _TRANSFORMER = {"n_encoder_layers": 2, "n_decoder_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0}
 _RECURRENT = {"d_model": 32, "dropout": 0.0}
-_NEURAL_GPU = {"d_model": 24, "dropout": 0.0}
+_NEURAL_GPU = {"d_model": 24, "n_layers": 1, "dropout": 0.0}
 
 # architecture → configs of translators to test
 CONFIGS: dict[str, list[dict[str, Any]]] = {
@@ -46,7 +46,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     ],
     "neural-gpu": [  # only the extended form: the plain one ignores the target (tests/models/test_neural_gpu.py)
         _NEURAL_GPU,
-        _NEURAL_GPU | {"n_rows": 2, "n_sets": 2, "n_layers": 1, "tie": "none"},
+        _NEURAL_GPU | {"n_rows": 2, "n_sets": 2, "tie": "none"},
     ],
 }
 _ENCODER = {"n_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0}

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import pytest
 
-from regard.demo.addition import carry_through, make_corpus, random_sum, to_pair, write_corpus
+from regard.demo.addition import Form, carry_through, make_corpus, random_sum, to_pair, write_corpus
 
 
 def number(text: str) -> int:
@@ -20,6 +21,14 @@ def terms(source: str) -> tuple[str, str]:
 
 def test_numbers_are_written_from_the_lowest_bit() -> None:
     assert to_pair([1, 1, 0], [1, 0, 0]) == ("1 1 0 + 1 0 0", "0 0 1 0")
+
+
+def test_in_columns_the_bits_stand_together_with_a_column_for_the_last_carry() -> None:
+    assert to_pair([1, 1], [1, 0], "addition-in-columns") == ("1+1 1+0 0+0", "0 0 1")
+    pairs = [make_corpus(1, form, n_bits=6, n_train=90, n_valid=9, n_test=3)["test-40"][0] for form in get_args(Form)]
+    first, second = terms(pairs[0][0])
+    columns = " ".join(f"{a}+{b}" for a, b in zip(first.split(" "), second.split(" "), strict=True))
+    assert pairs[1] == (f"{columns} 0+0", pairs[0][1])
 
 
 def test_every_result_is_the_sum_with_one_bit_more() -> None:

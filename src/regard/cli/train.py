@@ -31,7 +31,7 @@ def train(
         list[Path] | None, typer.Option(metavar="FILE", help="Source, tab, translation in one file. Repeatable.")
     ] = None,
     corpus: Annotated[
-        Literal["street", "addition"] | None,
+        Literal["street", "addition", "addition-in-columns"] | None,
         typer.Option(help="Use a generated corpus: 40,000 English–German pairs, or 50,000 sums of binary numbers."),
     ] = None,
     valid_source: Annotated[
@@ -182,7 +182,7 @@ def _labelled(labels: list[Path], text: list[Path], valid_labels: Path | None, v
     return {"task": "classification", "data": data}
 
 
-def _generated(name: str | None, out: Path, alone: bool) -> "Raw":
+def _generated(name: Literal["street", "addition", "addition-in-columns"] | None, out: Path, alone: bool) -> "Raw":
     """A built-in corpus, written to `data/` in the run directory."""
     if name is None:
         return {}
@@ -197,7 +197,7 @@ def _generated(name: str | None, out: Path, alone: bool) -> "Raw":
     else:
         from regard.demo.addition import addition_text
 
-        text, suffixes = addition_text(out), ("sum", "result")
+        text, suffixes = addition_text(out, name), ("sum", "result")
 
     def files(part: str) -> list[dict[str, str]]:
         source, target = (str(text / f"{part}.{suffix}") for suffix in suffixes)
