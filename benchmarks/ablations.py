@@ -90,6 +90,16 @@ CHANGES = {
     "EMA 0.99": Change(["training.ema=0.99"]),
     "constant rate, EMA 0.99": Change(["training.schedule=constant", "training.ema=0.99"]),
     "GELU": Change(["model.activation=gelu"], 0.97),
+    **{
+        f"{cell}, {attention}, {optimizer}, rate {rate}": Change(
+            [
+                *(f"model.architecture={cell}", f"model.attention={attention}"),
+                *(f"training.optimizer={optimizer}", f"training.rate={rate}"),
+            ]
+        )
+        for cell, attention in (("gru", "additive"), ("lstm", "none"))
+        for optimizer, rate in (("muon", 0.0017), ("muon", 0.0033), ("muon", 0.0066), ("adam", 0.001), ("adam", 0.003))
+    },
 }
 
 
