@@ -63,5 +63,7 @@ def test_fine_tuning_has_a_tenth_of_the_learning_rate() -> None:
 
 
 def test_dropout_grows_with_the_number_of_epochs() -> None:
-    values = [DEFAULTS.regularisation(epochs)["dropout"] for epochs in (0.1, 2.0, 4.0, 8.0, 16.0, 80.0, 1e4)]
+    values = [
+        DEFAULTS.regularisation(epochs, situation())["dropout"] for epochs in (0.1, 2.0, 4.0, 8.0, 16.0, 80.0, 1e4)
+    ]
     assert values == [0.0, 0.0, 0.04, 0.1, 0.16, 0.3, 0.3]

@@ -112,7 +112,7 @@ Deno.test("a prediction of any task is one line of text", () => {
   equal(formatPrediction(prediction), "label: class 0 · probability: 0.9772 · n: 3 · known: [true,null]");
   equal(
     formatPrediction({ probabilities: { a: 0.25, b: 0.75 }, none: null }),
-    "probabilities: a 0.2500, b 0.7500 · none: null",
+    "probabilities: a: 0.2500, b: 0.7500 · none: null",
   );
 });
 

@@ -65,7 +65,7 @@ def test_defaults_make_a_valid_recipe(size: int, budget: float | None) -> None:
     situation = Situation(size, 20 * size, None if budget is None else budget / 0.2, fine_tunes=False)
     model = defaults.model(PRESETS, situation)
     batch = defaults.training(PRESETS[model["preset"]], situation)
-    raw: dict[str, Any] = {"data": {"train": [{"tsv": "x"}]}, "model": model | defaults.regularisation(30.0)}
+    raw: dict[str, Any] = {"data": {"train": [{"tsv": "x"}]}, "model": model | defaults.regularisation(30.0, situation)}
     batch["budget_seconds"] = budget
     length = default_length(defaults.epochs(situation), size // 50 + 1, 0.2, budget)
     training = Recipe.build(merge(raw, {"training": batch}, length)).training

@@ -59,7 +59,7 @@ class Defaults:
         """Without a budget: fewer for more examples."""
         return max(5.0, min(60.0, 30 * float((50_000 / situation.n_examples) ** 0.35)))
 
-    def regularisation(self, epochs: float) -> Values:
+    def regularisation(self, epochs: float, situation: Situation) -> Values:
         """More dropout the more often each example is seen: 0 for 2 epochs, 0.1 for 8, 0.3 for 80."""
         return {"dropout": round(max(0.0, min(0.3, 0.1 + 0.06 * log2(max(1.0, epochs) / 8))), 2)}
 
@@ -94,10 +94,10 @@ class ClassificationDefaults(Defaults):
         return values | (self._fine_tuning(config) if situation.fine_tunes else {})
 
     def epochs(self, situation: Situation) -> float:
-        return 4.0 if situation.fine_tunes else 6.0
+        return 4.0 if situation.fine_tunes else 5.0
 
-    def regularisation(self, epochs: float) -> Values:
-        return {"dropout": 0.3}
+    def regularisation(self, epochs: float, situation: Situation) -> Values:
+        return {"dropout": 0.1 if situation.fine_tunes else 0.5}
 
     def _fine_tuning(self, config: ModelConfig) -> Values:
         """Lower rates, the lower the nearer a layer is to the input (Howard and Ruder, 2018)."""

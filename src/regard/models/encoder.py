@@ -30,7 +30,7 @@ from regard.nn import (
 class EncoderConfig(ModelConfig, frozen=True, extra="forbid"):
     """Sizes and variants, with the Transformer's names."""
 
-    n_layers: int = Field(default=2, ge=1, le=1000)
+    n_layers: int = Field(default=1, ge=1, le=1000)
     d_model: int = Field(default=128, ge=2, le=65_536, multiple_of=2)
     d_ff: int = Field(default=256, ge=1, le=1_048_576)
     n_heads: int = Field(default=4, ge=1, le=1024)
@@ -54,7 +54,7 @@ class EncoderConfig(ModelConfig, frozen=True, extra="forbid"):
         return ("words", *(f"encoder.{i}" for i in range(self.n_layers)))
 
     def describe(self) -> str:
-        return f"{self.n_layers} layers of {self.d_model}"
+        return f"{self.n_layers} layer{'s' if self.n_layers > 1 else ''} of {self.d_model}"
 
     @property
     def max_length(self) -> int | None:
@@ -68,7 +68,7 @@ class EncoderConfig(ModelConfig, frozen=True, extra="forbid"):
 
 
 PRESETS: dict[str, EncoderConfig] = {
-    "tiny": EncoderConfig(n_layers=2, d_model=128, d_ff=256, n_heads=4),
+    "tiny": EncoderConfig(n_layers=1, d_model=128, d_ff=256, n_heads=4),
     "small": EncoderConfig(n_layers=4, d_model=256, d_ff=1024, n_heads=4),
 }
 

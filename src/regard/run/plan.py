@@ -93,7 +93,7 @@ def _with_defaults(
     given_steps = given.get("training", {}).get("steps")
     epochs, interval = defaults.epochs(situation), defaults.seconds_between_validations
     length = default_length(epochs, steps_per_epoch, speed.seconds_per_step, left, given_steps, interval)
-    regularisation = defaults.regularisation(length["training"]["steps"] / steps_per_epoch)
+    regularisation = defaults.regularisation(length["training"]["steps"] / steps_per_epoch, situation)
     return _with_recipe(prepared, merge(length, {"model": regularisation}, values)), speed
 
 

@@ -103,5 +103,5 @@ export function formatValue(value) {
   if (typeof value === "string" || Array.isArray(value) || value === null || typeof value !== "object") {
     return typeof value === "string" ? value : JSON.stringify(value);
   }
-  return Object.entries(value).map(([name, inner]) => `${name} ${formatValue(inner)}`).join(", ");
+  return Object.entries(value).map(([name, inner]) => `${name}: ${formatValue(inner)}`).join(", ");
 }

@@ -34,7 +34,7 @@ def test_the_best_checkpoint_counts_and_each_is_validated(tmp_path: Path) -> Non
     assert training.save_every == training.validate_every < training.steps / 4
     assert prepared.recipe.model.architecture == "encoder"
     epochs = training.steps / len(prepared.loader.epoch_order(0))
-    assert epochs == pytest.approx(6, rel=0.05)
+    assert epochs == pytest.approx(5, rel=0.05)
 
 
 def test_one_given_interval_is_used_for_both(tmp_path: Path) -> None:

@@ -39,4 +39,5 @@ class ClassificationDataConfig(BaseModel, frozen=True, extra="forbid"):
 class ClassificationTextConfig(VocabularyConfig, frozen=True, extra="forbid"):
     """Sub-word vocabulary; what is longer than `max_length` is cut off."""
 
-    word_dropout: float = Field(default=0.0, ge=0, lt=1)  # share of the sub-words that training hides
+    # share of the sub-words that training hides; unset: 0.3, and 0 for fine-tuning
+    word_dropout: float | None = Field(default=None, ge=0, lt=1)

@@ -21,16 +21,18 @@ from regard.metrics import Measure
 from regard.models import ClassificationModel, ModelConfig
 from regard.models.defaults import ClassificationDefaults
 from regard.tasks.classification.predictor import LABELS_FILE, Classifier, fit_temperature, read_labels
-from regard.tasks.classification.prepare import encode, read_split
+from regard.tasks.classification.prepare import Example, encode, read_split
 from regard.tasks.classification.sections import ClassificationDataConfig, ClassificationTextConfig
 from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
 from regard.tasks.vocabulary import make_tokenizer
 from regard.text import LabelledFile, Tokenizer, TokenizerPair, read_labelled
+from regard.text.vocabulary import default_vocab_size
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode
 
 _N_SAMPLES = 3
 _SAMPLE_CHARACTERS = 300
+_WORD_DROPOUT = 0.3
 _MAX_OTHERS = 3  # bos, and an eos after each text
 
 
@@ -40,6 +42,7 @@ class ClassificationRecipe(Protocol):
     data: ClassificationDataConfig
     text: ClassificationTextConfig
     training: TrainingConfig
+    start_from: Path | None
 
     @property
     def config(self) -> ModelConfig: ...
@@ -53,7 +56,7 @@ class ClassificationData(Data):
     validation: LabelledTexts
     tokenizers: TokenizerPair
     labels: tuple[str, ...]
-    samples: tuple[dict[str, str], ...]  # the first validation examples
+    samples: dict[int, dict[str, str]]  # some validation examples, by their number
 
 
 class ClassificationTask(Task[ClassificationData]):
@@ -97,8 +100,14 @@ class ClassificationTask(Task[ClassificationData]):
 
     def examine(self, recipe: ClassificationRecipe, on_progress: OnProgress) -> Examined:
         on_progress("reading the labelled text", 0, None)
-        split = read_split(recipe.data)
-        return Examined({"data": split.values}, split.reports)
+        split, text = read_split(recipe.data), recipe.text
+        values: dict[str, Any] = {"data": split.values, "text": {}}
+        if text.word_dropout is None:
+            values["text"]["word_dropout"] = _WORD_DROPOUT if recipe.start_from is None else 0.0
+        if text.vocabulary is None and text.kind in ("bpe", "unigram"):
+            # twice that of a translator with as many lines: whole words are easier to tell apart
+            values["text"]["vocabulary"] = 2 * default_vocab_size(2 * len(split.train))
+        return Examined(values, split.reports)
 
     def prepare(
         self, recipe: ClassificationRecipe, parent: Description | None, cache: Path, on_progress: OnProgress
@@ -118,11 +127,8 @@ class ClassificationTask(Task[ClassificationData]):
             validation=validation,
             tokenizers=tokenizers,
             labels=tuple(split.labels),
-            samples=tuple(
-                {"text": " ⇥ ".join(texts)[:_SAMPLE_CHARACTERS], "label": label}
-                for label, texts in split.validation[:_N_SAMPLES]
-            ),
-            collate=_collator(train, tokenizer, text.word_dropout),
+            samples=_samples(split.validation),
+            collate=_collator(train, tokenizer, text.word_dropout or 0.0),
             collate_validation=_collator(validation, tokenizer, 0.0),
             n_targets=len(train),
             sizes=_sizes(tokenizer, len(split.labels), split.n_texts, parent),
@@ -147,9 +153,7 @@ class ClassificationTask(Task[ClassificationData]):
         predicted = logits.argmax(-1)
         loss = float(torch.nn.functional.cross_entropy(logits, classes))
         confusion = Confusion.of(data.labels, classes.tolist(), predicted.tolist())
-        samples = tuple(
-            sample | {"predicted": data.labels[i]} for sample, i in zip(data.samples, predicted.tolist(), strict=False)
-        )
+        samples = tuple(sample | {"predicted": data.labels[predicted[i]]} for i, sample in data.samples.items())
         return Validation({"loss": loss} | confusion.measures, samples)
 
     def finish(
@@ -193,6 +197,14 @@ class ClassificationTask(Task[ClassificationData]):
         from regard.tasks.classification.look import look_at_text
 
         return look_at_text(self.predictor(described), value)
+
+
+def _samples(examples: Sequence[Example]) -> dict[int, dict[str, str]]:
+    """Evenly spaced, because files are often sorted by label."""
+    n = min(_N_SAMPLES, len(examples))
+    numbers = [(2 * i + 1) * len(examples) // (2 * n) for i in range(n)]
+    chosen = {i: examples[i] for i in numbers}
+    return {i: {"text": " ⇥ ".join(texts)[:_SAMPLE_CHARACTERS], "label": label} for i, (label, texts) in chosen.items()}
 
 
 def _collator(texts: LabelledTexts, tokenizer: Tokenizer, word_dropout: float) -> TextCollator:
