@@ -19,7 +19,7 @@ Inline = Callable[..., Any]
 TINY = [
     f"--set={setting}"
     for setting in (
-        "text.vocabulary=300", "model.n_layers=1", "model.d_model=32", "model.dropout=0.1", "training.steps=40",
+        "text.vocabulary=300", "text.word_dropout=0", "model.n_layers=1", "model.d_model=32", "model.dropout=0.1", "training.steps=40",
         "training.validate_every=10", "training.max_tokens=512", "training.rate=0.01", "training.two_processes=off",
     )
 ]  # fmt: skip
