@@ -19,8 +19,9 @@ Inline = Callable[..., Any]
 TINY = [
     f"--set={setting}"
     for setting in (
-        "text.vocabulary=300", "text.word_dropout=0", "model.n_layers=1", "model.d_model=32", "model.dropout=0.1", "training.steps=40",
-        "training.validate_every=10", "training.max_tokens=512", "training.rate=0.01", "training.two_processes=off",
+        "text.vocabulary=300", "text.word_dropout=0", "model.n_layers=1", "model.d_model=32", "model.dropout=0.1",
+        "training.steps=40", "training.validate_every=10", "training.max_tokens=512", "training.rate=0.01",
+        "training.two_processes=off",
     )
 ]  # fmt: skip
 ENCODER = ["--set=model.d_ff=32", "--set=model.n_heads=2"]
