@@ -21,7 +21,24 @@ def test_warning_names_file_and_line() -> None:
         audit.record(translation)
     audit.start_file("b.txt", 5_000)  # lines that an earlier command translated
     audit.record(LOOPING)
-    assert audit.lines() == ["3 lines: 2 repetitive", "a.txt:2: repetitive: ha ha", "b.txt:5001: repetitive: ha ha"]
+    assert audit.lines() == [
+        "3 lines: 2 doubtful",
+        "doubtful: 2 repetitive",
+        "a.txt:2: repetitive: ha ha",
+        "b.txt:5001: repetitive: ha ha",
+    ]
+
+
+def test_summary_names_the_first_doubtful_lines() -> None:
+    audit = Audit()
+    for _ in range(5):
+        audit.record(Translation("3", warnings=("numbers", "unsure")))
+    assert audit.lines() == [
+        "5 lines: 5 doubtful",
+        "doubtful: 5 numbers changed, 5 unsure",
+        *(f"standard input:{line}: numbers changed, unsure" for line in (1, 2, 3)),
+        "and 2 more; --warnings lists them",
+    ]
 
 
 def test_list_of_warnings_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

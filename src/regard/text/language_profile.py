@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import log
+from functools import cached_property
+from math import exp, log
 from typing import Any
 
 from regard.text.languages import is_language_code
@@ -43,6 +44,13 @@ class LanguageProfile:
             return None
         pairs = zip(ngrams, counts, strict=True)
         return cls({ngram: log(min(1.0, int(count) / _SCALE)) for ngram, count in pairs})
+
+    @cached_property
+    def surprise(self) -> float:
+        """-log p of a letter, on average over text of the language."""
+        known = {ngram: max(log_prob, _MIN_LOG_PROB) for ngram, log_prob in self.log_probs.items()}
+        rest = max(0.0, 1.0 - sum(map(exp, known.values())))
+        return -sum(exp(log_prob) * log_prob for log_prob in known.values()) - rest * _MIN_LOG_PROB
 
     def log_likelihood(self, ngrams: Mapping[str, int]) -> float:
         """log p(ngrams), divided by the number of n-grams that each letter is part of: they are not independent."""

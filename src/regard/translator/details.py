@@ -1,4 +1,4 @@
-"""Details of a translation: its tokens, the alignment of its words, and warnings."""
+"""Details of a translation: its tokens, the alignment of its words, and whether it loops."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from regard.text.words import word_numbers
 # A sequence of up to 8 tokens that is repeated 4 times or more is a loop.
 _MIN_REPEATS = 4
 _MAX_LOOP_LENGTH = 8
-_MIN_LENGTH = 8  # tokens; shorter texts may be copied, or differ in length, without being wrong
-_MAX_LENGTH_RATIO = 4.0
 
 
 class Token(NamedTuple):
@@ -46,20 +44,6 @@ def align_words(
                 sums = weights.setdefault(word, {})
                 sums[source_word] = sums.get(source_word, 0.0) + weight
     return tuple((max(sums, key=sums.__getitem__), word) for word, sums in sorted(weights.items()))
-
-
-def warnings_of(source: str, text: str, source_ids: Sequence[int], ids: Sequence[int]) -> tuple[str, ...]:
-    """Signs of a hallucination: "loops", "copies", "short", "long"."""
-    warnings = []
-    if has_loop(ids):
-        warnings.append("loops")
-    if len(source_ids) >= _MIN_LENGTH and source == text:
-        warnings.append("copies")
-    if len(source_ids) >= _MIN_LENGTH and len(ids) * _MAX_LENGTH_RATIO < len(source_ids):
-        warnings.append("short")
-    if len(ids) >= _MIN_LENGTH and len(ids) > _MAX_LENGTH_RATIO * len(source_ids):
-        warnings.append("long")
-    return tuple(warnings)
 
 
 def has_loop(ids: Sequence[int]) -> bool:

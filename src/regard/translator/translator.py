@@ -6,16 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from regard.artifact import Description, describe, max_length, search_options
 from regard.decoding.options import DecodingOptions, Hypothesis
 from regard.engines.engine import Engine, EngineName, PendingHypotheses, Precision, load_engine
 from regard.errors import UserError
 from regard.text import normalise
+from regard.text.languages import Languages
 from regard.text.sentences import Part, join_gap, split_long
-from regard.translator.details import Token, align_words, tokens_of, warnings_of
+from regard.translator.details import Token, align_words, tokens_of
+from regard.translator.protected import KEPT_NUMBERS, Lost, Protection
+from regard.translator.search_again import Faulty, Search
 from regard.translator.splitting import Splitter, join
+from regard.translator.warning_signs import WarningSigns
 
 BATCH_LINES = 5_000  # sorted by length and translated together
 BATCH_CHARACTERS = 2_000_000
@@ -32,7 +36,7 @@ class Translation:
     alignment: tuple[tuple[int, int], ...] = ()  # (source word, target word), both counted from 0
     alternatives: tuple[Translation, ...] = ()  # the next best translations
     n_parts: int = 1  # how many parts of the line were translated separately; 0 for a blank line
-    warnings: tuple[str, ...] = ()  # signs of a hallucination: "loops", "copies", "short", "long"
+    warnings: tuple[str, ...] = ()  # what is wrong, or may be: docs/trust.md
 
     def to_dict(self) -> dict[str, Any]:
         """The text, its score and warnings, as JSON."""
@@ -46,6 +50,14 @@ class _Sentence:
     text: str
     ids: list[int]
     prefix: list[int]  # ids that its translation starts with
+
+
+class _Output(NamedTuple):
+    """A hypothesis as text, and what it lost."""
+
+    hypothesis: Hypothesis
+    text: str
+    lost: Lost
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,7 @@ class _SubmittedBatch:
 
     lines: list[_SourceLine]
     hypotheses: PendingHypotheses  # of all their sentences
+    options: DecodingOptions
     details: bool
 
 
@@ -70,14 +83,25 @@ class Translator:
 
     task: ClassVar = "translation"  # of the models that it can load
 
-    def __init__(self, described: Description, engine: Engine, precision: Precision = "float32") -> None:
+    def __init__(
+        self,
+        described: Description,
+        engine: Engine,
+        precision: Precision = "float32",
+        protect: Sequence[str] = (),
+    ) -> None:
         self.described = described
         self.engine = engine
         self.precision = precision  # that the engine computes in
         self.options = search_options(described.facts)  # the default search options
         self._max_length = max_length(described.facts, described.max_length)
         self._splitter = Splitter(described.facts)
+        self.protection = Protection(protect, described.facts.get(KEPT_NUMBERS))
+        self._signs = WarningSigns(described.facts, described.tokenizers)
         self._source, self._target = described.tokenizers.source, described.tokenizers.target
+        languages = Languages.from_facts(described.facts)
+        target_language = languages.targets[0] if len(languages.targets) == 1 else None
+        self._search = Search(engine, self._target, self.protection, (languages.source, target_language))
 
     @classmethod
     def load(
@@ -87,10 +111,12 @@ class Translator:
         engine: EngineName = "auto",
         precision: Precision = "int8",
         threads: int | None = None,
+        protect: Sequence[str] = (),
     ) -> Self:
         """Load the model from a run or a model directory. `auto` uses CTranslate2 if the model supports it, else torch.
 
-        `precision` applies to CTranslate2; torch always computes in float32. A `Description` has been verified already.
+        `precision` applies to CTranslate2; torch always computes in float32. `protect` are regular expressions: what
+        they match has to be kept, like numbers and placeholders. A `Description` has been verified already.
         """
         described = path if isinstance(path, Description) else describe(path)
         if described.task != cls.task:
@@ -99,7 +125,7 @@ class Translator:
                 hint="use regard predict, regard evaluate RUN FILES, or regard.load",
             )
         loaded_engine = load_engine(described, engine, precision, threads)
-        return cls(described, loaded_engine, "float32" if loaded_engine.name == "torch" else precision)
+        return cls(described, loaded_engine, "float32" if loaded_engine.name == "torch" else precision, protect)
 
     def translate(
         self,
@@ -202,28 +228,56 @@ class Translator:
             raise ValueError(f"{len(prefixes)} prefixes for {len(lines)} lines")
         source_lines = self._encode(lines, prefixes or [""] * len(lines), self._source.tag_for(target), split)
         sentences = [sentence for line in source_lines for sentence in line.sentences if sentence is not None]
+        options = options or self.options
         hypotheses = self.engine.submit(
             [sentence.ids for sentence in sentences],
-            options or self.options,
+            options,
             None if prefixes is None else [sentence.prefix for sentence in sentences],
             with_attention=details,
         )
-        return _SubmittedBatch(source_lines, hypotheses, details)
+        return _SubmittedBatch(source_lines, hypotheses, options, details)
 
     def _collect(self, batch: _SubmittedBatch) -> list[Translation]:
-        """Wait for the engine, and join the parts of each line."""
-        hypotheses = iter(batch.hypotheses())
+        """Wait for the engine, search again where something was lost, and join the parts of each line."""
+        sentences = [sentence for line in batch.lines for sentence in line.sentences if sentence is not None]
+        n_best_lists = [
+            [self._decode(sentence, hypothesis) for hypothesis in hypotheses]
+            for sentence, hypotheses in zip(sentences, batch.hypotheses(), strict=True)
+        ]
+        if batch.options.sampling is None:
+            self._search_again(sentences, n_best_lists, batch)
+        ranked = iter(
+            [
+                [self._describe(sentence, output, batch) for output in outputs]
+                for sentence, outputs in zip(sentences, n_best_lists, strict=True)
+            ]
+        )
 
         def translate(part: Part, sentence: _Sentence | None) -> Translation:
             if sentence is None:
                 return Translation(normalise(part.text))
-            best, *others = [self._decode(sentence, ranked, batch.details) for ranked in next(hypotheses)]
+            best, *others = next(ranked)
             return replace(best, alternatives=tuple(others)) if others else best
 
         return [
             _join_parts(line.parts, [translate(*pair) for pair in zip(line.parts, line.sentences, strict=True)])
             for line in batch.lines
         ]
+
+    def _search_again(
+        self, sentences: Sequence[_Sentence], n_best_lists: list[list[_Output]], batch: _SubmittedBatch
+    ) -> None:
+        """Replace the best translations that lost a number or a placeholder, where the search finds better ones."""
+        lossy = [i for i, outputs in enumerate(n_best_lists) if outputs[0].lost.spans]
+        if not lossy:
+            return
+        faulty = [
+            Faulty(sentence.text, sentence.ids, len(sentence.prefix), best.hypothesis, best.lost)
+            for sentence, best in ((sentences[i], n_best_lists[i][0]) for i in lossy)
+        ]
+        for i, hypothesis in zip(lossy, self._search.repair(faulty, batch.options, batch.details), strict=True):
+            if hypothesis is not n_best_lists[i][0].hypothesis:
+                n_best_lists[i] = [self._decode(sentences[i], hypothesis), *n_best_lists[i][:-1]]
 
     def _encode(self, lines: Sequence[str], prefixes: Sequence[str], tag: str | None, split: bool) -> list[_SourceLine]:
         """Lines split into parts, and the ids of all parts."""
@@ -251,12 +305,17 @@ class Translator:
         encoded = self._source.encode_many([part.text for part in parts], tag=tag)
         return [(part, _Sentence(part.text, ids, [])) for part, ids in zip(parts, encoded, strict=True)]
 
-    def _decode(self, sentence: _Sentence, hypothesis: Hypothesis, details: bool) -> Translation:
+    def _decode(self, sentence: _Sentence, hypothesis: Hypothesis) -> _Output:
         text = self._target.decode(hypothesis.ids)
+        return _Output(hypothesis, text, self.protection.lost(sentence.text, text))
+
+    def _describe(self, sentence: _Sentence, output: _Output, batch: _SubmittedBatch) -> Translation:
+        details, alpha = batch.details, batch.options.length_penalty
+        hypothesis, text, lost = output
         tokens = tokens_of(self._target, hypothesis) if details else ()
         alignment = align_words(self._source, self._target, sentence.ids, hypothesis) if details else ()
-        warnings = warnings_of(sentence.text, text, sentence.ids, hypothesis.ids)
-        return Translation(text, hypothesis.score, tokens, alignment, warnings=warnings)
+        signs = self._signs.warnings(sentence.text, sentence.ids, text, hypothesis, alpha)
+        return Translation(text, hypothesis.score, tokens, alignment, warnings=(*lost.warnings, *signs))
 
 
 def _join_parts(parts: Sequence[Part], translations: Sequence[Translation]) -> Translation:

@@ -38,9 +38,13 @@ def translate(
     no_split: Annotated[
         bool, typer.Option("--no-split", help="Translate a line as a whole, not sentence by sentence.")
     ] = False,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGEX", help="Keep what this matches, like numbers and placeholders. Repeatable."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted command; needs --out.")] = False,
     warnings: Annotated[
-        bool, typer.Option("--warnings", help="List translations that repeat, copy, or have an unlikely length.")
+        bool, typer.Option("--warnings", help="List the doubtful translations, with line numbers and reasons.")
     ] = False,
 ) -> None:
     """Translate text line by line. Blank lines stay blank; the sentences of a line are translated one by one."""
@@ -60,7 +64,9 @@ def translate(
     pairs = file_pairs(files or [], out)
     sampling = Sampling(temperature=sample, seed=seed) if sample is not None else None
     audit = Audit(list_warnings=warnings)
-    with Translator.load(model_path(run), engine=engine, precision=precision, threads=threads) as translator:
+    with Translator.load(
+        model_path(run), engine=engine, precision=precision, threads=threads, protect=protect or ()
+    ) as translator:
         defaults = translator.options
         options = replace(
             defaults,

@@ -10,7 +10,20 @@ from regard.translator import Translation, Translator
 
 MIN_LINES_FOR_SUMMARY = 20
 MAX_LISTED = 1_000
-_LABELS = {"loops": "repetitive", "copies": "copied from the source", "short": "very short", "long": "very long"}
+MAX_SHOWN = 3  # without --warnings
+_LABELS = {
+    "numbers": "numbers changed",
+    "placeholder": "placeholders lost",
+    "unsure": "unsure",
+    "detached": "improbable as a whole",
+    "unknown": "unknown words",
+    "language": "another language",
+    "capitals": "in capitals",
+    "length": "unlikely length",
+    "left-out": "words left out",
+    "loops": "repetitive",
+    "copied": "copied from the source",
+}
 
 
 @dataclass
@@ -21,6 +34,7 @@ class Audit:
     n_lines: int = 0
     n_blank: int = 0
     n_split: int = 0
+    n_doubtful: int = 0
     remarks: list[str] = field(default_factory=list)  # on the encoding and line ends of files
     warnings: Counter[str] = field(default_factory=Counter)
     listed: list[str] = field(default_factory=list)
@@ -37,24 +51,29 @@ class Audit:
         self._line_number += 1
         self.n_blank += translation.n_parts == 0
         self.n_split += translation.n_parts > 1
-        for warning in translation.warnings:
-            label = _LABELS[warning]
-            self.warnings[label] += 1
-            if self.list_warnings and len(self.listed) < MAX_LISTED:
-                self.listed.append(f"{self._name}:{self._line_number}: {label}: {translation.text[:100]}")
+        if not translation.warnings:
+            return
+        labels = [_LABELS[warning] for warning in translation.warnings]
+        self.n_doubtful += 1
+        self.warnings.update(labels)
+        if len(self.listed) < (MAX_LISTED if self.list_warnings else MAX_SHOWN):
+            text = translation.text[:100] if self.list_warnings else ""
+            self.listed.append(f"{self._name}:{self._line_number}: {', '.join(labels)}" + (f": {text}" if text else ""))
 
     def lines(self) -> list[str]:
         """The summary; empty for a few lines without anything to report."""
         lines = list(self.remarks)
-        counts = {"blank": self.n_blank, "split": self.n_split, **self.warnings}
+        counts = {"blank": self.n_blank, "split into sentences": self.n_split, "doubtful": self.n_doubtful}
         listing = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
         if listing or self.n_lines >= MIN_LINES_FOR_SUMMARY:
             total = "1 line" if self.n_lines == 1 else f"{self.n_lines:,} lines"
             lines.append(total + (f": {listing}" if listing else ""))
-        if self.warnings and not self.list_warnings:
-            lines.append("add --warnings to list the doubtful translations")
-        n_unlisted = self.warnings.total() - len(self.listed) if self.list_warnings else 0
-        return lines + self.listed + ([f"and {n_unlisted:,} more"] if n_unlisted else [])
+        if not self.warnings:
+            return lines
+        lines.append("doubtful: " + ", ".join(f"{count:,} {label}" for label, count in self.warnings.most_common()))
+        n_unlisted = self.n_doubtful - len(self.listed)
+        more = f"and {n_unlisted:,} more" + ("" if self.list_warnings else "; --warnings lists them")
+        return lines + self.listed + ([more] if n_unlisted else [])
 
 
 @dataclass(frozen=True)
@@ -74,7 +93,17 @@ class OutputFormat:
     def identity(self, translator: Translator) -> str:
         """A string that changes whenever the output would."""
         model = (translator.described.digest, translator.engine.name, translator.precision)
-        return json.dumps([self.name, repr(self.options), self.prefix, self.target, self.split, *model])
+        return json.dumps(
+            [
+                self.name,
+                repr(self.options),
+                self.prefix,
+                self.target,
+                self.split,
+                translator.protection.patterns,
+                *model,
+            ]
+        )
 
     def format(self, source: str, translation: Translation) -> str:
         """The output for one line, ending with LF."""

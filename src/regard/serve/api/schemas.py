@@ -98,7 +98,8 @@ class TranslationReply(BaseModel):
     score: float = Field(description="Length-normalised log-probability.")
     alternatives: list[Alternative]
     warnings: list[str] = Field(
-        description="Signs of a hallucination: loops (repetition), copies (of the source), short, long."
+        description="What is wrong, or may be: numbers, placeholder, unsure, detached, unknown, language, capitals, "
+        "length, left-out (with details), loops, copied."
     )
     n_parts: int = Field(description="Number of parts that the text was split into; 0 for blank text.")
     words: list[TextProbability] = []

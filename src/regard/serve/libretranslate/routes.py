@@ -274,6 +274,9 @@ def _response(
 ) -> dict[str, Any]:
     pairs = list(zip(documents, translations, strict=True))
     response: dict[str, Any] = {"translatedText": [document.fill(translated) for document, translated in pairs]}
+    warnings = [sorted({sign for line in translated for sign in line.warnings}) for translated in translations]
+    if any(warnings):  # not in LibreTranslate's API; clients ignore fields that they do not know
+        response["warnings"] = warnings
     if with_alternatives:  # for plain text only, as in LibreTranslate
         response["alternatives"] = [
             document.alternatives(translated) if isinstance(document, PlainText) else []

@@ -34,6 +34,7 @@ class TranslateResponse(BaseModel):
     translatedText: str | list[str]
     detectedLanguage: Detection | list[Detection] | None = None
     alternatives: list[str] | list[list[str]] = []
+    warnings: list[str] | list[list[str]] = []
 
 
 class NamedLanguage(BaseModel):

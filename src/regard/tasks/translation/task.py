@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil, exp
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import torch
 
-from regard.artifact import Description, LoadedModel
+from regard.artifact import Description, LoadedModel, search_options
 from regard.data import Batch, PairCollator, TokenStore
 from regard.engines.alignment_head import alignment_facts
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
+from regard.engines.torch_engine import TorchEngine
 from regard.errors import DataError, UserError
 from regard.evaluate import read_test_set, score
 from regard.metrics import TRANSLATION_MEASURES, Measure
@@ -36,9 +37,12 @@ from regard.text import Tokenizer, TokenizerPair
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode, score_terms
 from regard.translator import Translator
+from regard.translator.protected import number_facts
 from regard.translator.splitting import sentence_facts
+from regard.translator.warning_signs import warning_facts
 
-SAMPLED_LINES = 2_000  # of the training text, to see whether it has one sentence per line
+SAMPLED_LINES = 2_000  # of the training text, to see what it is like
+WARNED_LINES = 3  # as many times the lines that validation translates, to fit the thresholds of warnings
 ALIGNED_PAIRS = 2_000  # alignment scores are stable from about a thousand pairs
 ALIGNED_CELLS = 2_000_000  # (source token, target token) pairs, which are all in memory at once
 ALIGNED_TOKENS_PER_BATCH = 2_048  # all attention weights of a batch are in memory at once
@@ -122,7 +126,7 @@ class Translation(Task[TranslationData]):
             facts={
                 "max_length": recipe.text.max_length,
                 **languages,
-                **sentence_facts(_sampled_sources(train, tokenizers.source), languages),
+                **_text_facts(train, tokenizers, languages),
             },
             weights=weights,
             counts={
@@ -152,10 +156,14 @@ class Translation(Task[TranslationData]):
     def finish(
         self, loaded: LoadedModel, data: TranslationData, config: TrainingConfig, device: torch.device
     ) -> dict[str, Any]:
-        """The attention head that aligns best, and the best length penalty."""
+        """The attention head that aligns best, the best length penalty, and the thresholds of warnings."""
         batches = (batch.to(device) for batch in alignment_batches(data, config.max_tokens))
         facts = alignment_facts(loaded.model, batches)
-        return facts | {"length_penalty": best_length_penalty(loaded, data.validation, config.translated, device)}
+        facts["length_penalty"] = best_length_penalty(loaded, data.validation, config.translated, device)
+        sources = [source for source, _ in _sampled_pairs(data.validation, WARNED_LINES * config.translated)]
+        known = replace(loaded, facts=loaded.facts | facts)
+        engine, options = TorchEngine(known, device), search_options(facts)
+        return facts | warning_facts(engine, data.tokenizers, data.facts, sources, options)
 
     def export(self, loaded: LoadedModel, directory: Path) -> None:
         """The same weights for CTranslate2, if it has this architecture."""
@@ -198,10 +206,18 @@ def _collator(store: TokenStore, tokenizers: TokenizerPair, sampling: float) -> 
     )
 
 
-def _sampled_sources(store: TokenStore, tokenizer: Tokenizer) -> Iterator[str]:
-    """Source lines from everywhere in the store."""
-    for number in range(0, len(store), ceil(len(store) / SAMPLED_LINES)):
-        yield tokenizer.decode(store.pair(number)[0].tolist())
+def _sampled_pairs(store: TokenStore, n: int) -> list[tuple[list[int], list[int]]]:
+    """The ids of up to n pairs from everywhere in the store."""
+    step = max(1, ceil(len(store) / max(1, n)))
+    pairs = (store.pair(number) for number in range(0, len(store), step))
+    return [(source.tolist(), target.tolist()) for source, target in islice(pairs, n)]
+
+
+def _text_facts(store: TokenStore, tokenizers: TokenizerPair, languages: dict[str, Any]) -> dict[str, float]:
+    """What the training text is like: sentences per line, whether its translations keep numbers."""
+    pairs = _sampled_pairs(store, SAMPLED_LINES)
+    texts = [(tokenizers.source.decode(source), tokenizers.target.decode(target)) for source, target in pairs]
+    return sentence_facts((source for source, _ in texts), languages) | number_facts(texts)
 
 
 def alignment_batches(data: TranslationData, max_tokens: int) -> Iterator[Batch]:

@@ -1,0 +1,98 @@
+"""Searches again for translations that lost a number or a placeholder, with it required.
+
+The lost words are forced after every beginning of the translation, and the model completes each: the best that loses
+nothing is taken. So any engine can do it, and a number that was garbled is replaced where it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from regard.decoding.options import DecodingOptions, Hypothesis
+from regard.engines.engine import Engine, Ids
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary import SPACE
+from regard.translator.details import has_loop
+from regard.translator.protected import Lost, Protection, localised
+
+MAX_ROUNDS = 4  # each requires one span more
+MAX_POSITIONS = 24  # of a span in a translation
+MAX_SPANS = 3  # that are tried in a round
+MAX_EXTRA_LENGTH = 20  # tokens more than the source has; a forced word can make the model repeat itself
+MAX_CANDIDATES = 2_000  # searched together
+
+
+class Faulty(NamedTuple):
+    """A translation that lost something."""
+
+    text: str
+    ids: Ids  # of the source
+    n_forced: int  # the first ids of the translation, which have to stay
+    hypothesis: Hypothesis
+    lost: Lost
+
+
+class Search:
+    """Searches again on an engine; `languages` are those of source and target, for the separators of numbers."""
+
+    def __init__(
+        self, engine: Engine, target: Tokenizer, protection: Protection, languages: tuple[str | None, str | None]
+    ) -> None:
+        self._engine, self._target, self._protection, self._languages = engine, target, protection, languages
+
+    def repair(self, faulty: Sequence[Faulty], options: DecodingOptions, with_attention: bool) -> list[Hypothesis]:
+        """A hypothesis for each, which lost less if one was found, else the old one."""
+        current = list(faulty)
+        remaining = [i for i, item in enumerate(current) if item.lost.spans]
+        extra = min(options.extra_length, MAX_EXTRA_LENGTH)
+        greedy = replace(options, beam=1, n_best=1, extra_length=extra)
+        for _ in range(MAX_ROUNDS):
+            improved = []
+            for batch in _batches(remaining, current):
+                candidates = [(i, prefix) for i in batch for prefix in self._prefixes(current[i])]
+                sources, prefixes = [current[i].ids for i, _ in candidates], [prefix for _, prefix in candidates]
+                results = self._engine.translate(sources, greedy, prefixes, with_attention)
+                best: dict[int, Faulty] = {}
+                for (i, _), (hypothesis,) in zip(candidates, results, strict=True):
+                    new = self._checked(current[i], hypothesis)
+                    is_better = new.lost.n_problems < current[i].lost.n_problems and not has_loop(hypothesis.ids)
+                    if is_better and (i not in best or _rank(new) < _rank(best[i])):
+                        best[i] = new
+                for i, item in best.items():
+                    current[i] = item
+                    improved += [i] if item.lost.spans else []
+            remaining = improved
+        return [item.hypothesis for item in current]
+
+    def _checked(self, item: Faulty, hypothesis: Hypothesis) -> Faulty:
+        lost = self._protection.lost(item.text, self._target.decode(hypothesis.ids))
+        return item._replace(hypothesis=hypothesis, lost=lost)
+
+    def _prefixes(self, item: Faulty) -> list[list[int]]:
+        """Every beginning of the translation that ends with a word, followed by one of the lost spans."""
+        ids = item.hypothesis.ids
+        starts = [i for i in range(item.n_forced, len(ids)) if self._target.piece(ids[i]).startswith(SPACE)]
+        positions = sorted({item.n_forced, *starts, len(ids)})
+        step = -(-len(positions) // MAX_POSITIONS)
+        spans = [self._target.encode(localised(span, *self._languages)) for span in item.lost.spans[:MAX_SPANS]]
+        return [[*ids[:position], *span] for span in spans for position in positions[::step]]
+
+
+def _rank(item: Faulty) -> tuple[int, float]:
+    return item.lost.n_problems, -item.hypothesis.score
+
+
+def _batches(indices: Sequence[int], items: Sequence[Faulty]) -> list[list[int]]:
+    """So that a batch has a bounded number of candidates."""
+    batches: list[list[int]] = []
+    n_candidates = MAX_CANDIDATES
+    for i in indices:
+        n = min(MAX_POSITIONS, len(items[i].hypothesis.ids) + 1) * min(MAX_SPANS, len(items[i].lost.spans))
+        if n_candidates + n > MAX_CANDIDATES:
+            batches.append([])
+            n_candidates = 0
+        batches[-1].append(i)
+        n_candidates += n
+    return batches
