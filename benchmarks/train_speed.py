@@ -52,6 +52,8 @@ LOOPS = {"torch": "torch.nn.Transformer", "huggingface": "Hugging Face Marian"}
 TITLES = LOOPS | {name: toolkit.title for name, toolkit in TOOLKITS.items()}
 PEERS = {"transformer": list(TITLES), "convs2s": ["opennmt"]}  # that have an architecture
 PEERS |= {"lstm": ["opennmt", "joey"], "gru": ["opennmt", "joey"]}
+TABLES = {"transformer": "train_speed", "convs2s": "train_speed_convs2s"}
+TABLES |= dict.fromkeys(("lstm", "gru"), "train_speed_recurrent")
 REGARD_ENVIRONMENT = {  # as cli/__init__.py sets it; the others get the environment unchanged
     "GOMP_SPINCOUNT": "20000", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"
 }  # fmt: skip
@@ -303,8 +305,9 @@ def heading(args: argparse.Namespace) -> str:
 
 
 def write_table(text: str, shapes: list[str]) -> None:
-    """Replace the table between its markers in README.md; recurrent models have one of their own."""
-    name = "train_speed_recurrent" if all("n_layers" in SHAPES[shape] for shape in shapes) else "train_speed"
+    """Replace the table between its markers in README.md; recurrent models and ConvS2S have tables of their own."""
+    names = {TABLES[SHAPES[shape]["architecture"]] for shape in shapes}
+    name = names.pop() if len(names) == 1 else "train_speed"
     page = HERE / "README.md"
     start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     before, rest = page.read_text().split(start)

@@ -182,16 +182,16 @@ def test_positional_encoding_is_drawn_as_heat_map_and_curves() -> None:
     assert pixels_outside(picture) <= 1
 
 
-def test_head_importance_shows_accuracy_drop_and_main_direction() -> None:
+def test_head_importance_shows_the_rise_of_the_loss_and_main_direction() -> None:
     heads = [Head(attention, 0, head) for attention in ATTENTIONS for head in range(2)]
     statistics = Statistics(*(np.float32(x) for x in (1.5, 2.0, 0.8, 0.1, 0.05, 0.05)))  # type: ignore[arg-type]
-    rows = [HeadRow(head, statistics, 0.123 if head == heads[0] else -0.0001, 0.5, None) for head in heads]
+    rows = [HeadRow(head, statistics, 0.05, 0.123 if head == heads[0] else -0.0001, None) for head in heads]
     picture = draw_heads_table(HeadsTable(10, 0, 0.987, 0.4, None, tuple(rows)), "runs/x")
     written = texts(picture.figure)
-    assert written.count("−12.3%") == 1
-    assert written.count("0.0%") == 5
+    assert written.count("+0.123") == 1
+    assert written.count("0.000") == 5
     assert written.count("previous 80%") == 6
-    assert any("98.7%" in text and "runs/x" in text for text in written)
+    assert any("0.400" in text and "runs/x" in text for text in written)
     assert "source word at the same position" in " ".join(written)  # the note may be wrapped
     assert not any("…" in text for text in written)  # the notes are complete even above two heads
     assert pixels_outside(picture) <= 1
@@ -199,9 +199,9 @@ def test_head_importance_shows_accuracy_drop_and_main_direction() -> None:
 
 def test_head_importance_shows_only_the_attention_that_a_model_has() -> None:
     statistics = Statistics(*(np.float32(x) for x in (1.5, 2.0, 0.8, 0.1, 0.05, 0.05)))  # type: ignore[arg-type]
-    row = HeadRow(Head("cross", 0, 0), statistics, 0.123, 0.5, None)
+    row = HeadRow(Head("cross", 0, 0), statistics, 0.05, 0.123, None)
     written = texts(draw_heads_table(HeadsTable(10, 0, 0.987, 0.4, None, (row,)), "runs/x").figure)
-    assert "−12.3%" in written
+    assert "+0.123" in written
     assert "Encoder–decoder" in written
     assert not {"Encoder", "Decoder"} & set(written)
 
