@@ -2,7 +2,7 @@
 // they agree.
 
 import { make, setAttribute, table, wordElement } from "../dom.js";
-import { formatNumber, formatWeight } from "../format.js";
+import { decimal, formatNumber, formatWeight } from "../format.js";
 import { language, onLanguage, t } from "../texts/texts.js";
 import { joinPieces } from "../words.js";
 import { headTable } from "./head_detail.js";
@@ -114,13 +114,12 @@ function measurePanel(/** @type {any} */ look, /** @type {string} */ name, /** @
 
 /** Kendall's τ per word, and the mean in the last row. */
 function agreementTable({ target, dependence }) {
-  const format = (/** @type {number | null} */ value) => (value === null ? "–" : formatWeight(value));
   const head = dependence.agreement.map(({ between }) => between.map((name) => t(`look.depends.short.${name}`)));
   const rows = target.outputs.words.flatMap((/** @type {any} */ word, /** @type {number} */ i) =>
     word.special
       ? []
-      : [[wordElement(word.text, "target"), ...dependence.agreement.map(({ by_word }) => format(by_word[i]))]]
+      : [[wordElement(word.text, "target"), ...dependence.agreement.map(({ by_word }) => decimal(by_word[i]))]]
   );
-  rows.push([t("look.depends.mean"), ...dependence.agreement.map(({ mean }) => format(mean))]);
+  rows.push([t("look.depends.mean"), ...dependence.agreement.map(({ mean }) => decimal(mean))]);
   return table(t("look.depends.agreement"), [t("look.depends.word"), ...head.map((names) => names.join(" – "))], rows);
 }

@@ -69,7 +69,7 @@ export const LOOK_EN = {
       "gradients, and leaving out one word of the source at a time.",
     attention: "Attention weights",
     gradient: "Gradient of the log-probability: its norm, as shares of the row",
-    left_out: "Left out: by how much the log-probability falls without the word; grey where it rises",
+    left_out: "Left out: how much the log-probability falls without the word; grey: rises",
     agreement: "How far they agree: Kendall’s τ. 1 means that both rank the source words in the same order, 0 that " +
       "there is no relation, −1 the reverse order.",
     short: { attention: "attention", gradient: "gradient", left_out: "left out" },
