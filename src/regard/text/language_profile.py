@@ -75,10 +75,15 @@ def make_profile(lines: Iterable[str]) -> str | None:
     return " ".join(f"{ngram} {count}" for ngram, count in scaled if count) or None
 
 
+def words_with_ngrams(text: str) -> list[str]:
+    """The words of a text, in lower case; its n-grams are those of its words."""
+    return _WORD.findall(text.lower())
+
+
 def count_ngrams(text: str) -> Counter[str]:
     """Sequences of one to three letters, in lower case; the edges of words count as letters."""
     counts: Counter[str] = Counter()
-    for word in _WORD.findall(text.lower()):
+    for word in words_with_ngrams(text):
         counts.update(word)
         edged = f"_{word}_"
         for size in range(2, MAX_NGRAM_LENGTH + 1):

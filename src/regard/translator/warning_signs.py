@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import inf, isfinite, log, sqrt
 from typing import Any
 
 from regard.decoding.options import DecodingOptions, Hypothesis, gnmt
 from regard.engines.engine import Engine
 from regard.text import Tokenizer, TokenizerPair
-from regard.text.language_profile import MAX_NGRAM_LENGTH, count_ngrams, read_profiles
+from regard.text.language_profile import MAX_NGRAM_LENGTH, count_ngrams, read_profiles, words_with_ngrams
 from regard.text.languages import Languages
 from regard.text.words import word_numbers
 from regard.translator.details import has_loop
@@ -31,6 +32,7 @@ _FLOORS = {"capitals": 0.5, "length": log(2), "left-out": 0.2}  # below, nothing
 _WARNING_OF = {"other-language": "language", "pieces": "unknown"}  # signs without a name of their own
 _MIN_IDS = 8  # shorter sentences may be copied, or differ in length, without being wrong
 _MIN_LETTERS = 8  # shorter text may have any capitals, and any letters
+_CACHED_WORDS = 50_000
 _MIN_ATTENTION = 0.15  # a source word to which no target token attends more was left out
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 _LETTER = re.compile(r"[^\W\d_]")  # inside a word: at its start there is a space before it
@@ -44,6 +46,7 @@ class WarningSigns:
         self._is_spelled = [_is_spelled(self._source, i) for i in range(self._source.size)]
         languages, profiles = Languages.from_facts(facts), read_profiles(facts)
         self._profile = profiles.get(languages.source or "")
+        self._count_letters = lru_cache(_CACHED_WORDS)(self._log_likelihoods)
         self._others = [profile for code, profile in profiles.items() if code != languages.source]
         stored = facts.get(FACT)
         self._thresholds = _numbers(stored) if isinstance(stored, dict) else DEFAULT_THRESHOLDS
@@ -62,7 +65,6 @@ class WarningSigns:
         """Sign → how unusual this translation is."""
         length = len(hypothesis.ids) + 1
         total = sum(hypothesis.log_probs) if hypothesis.log_probs else hypothesis.score * gnmt(length, alpha)
-        cased = sum(map(str.isupper, text)), sum(map(str.islower, text))
         n_ids = max(1, len(ids))
         return {
             "unsure": -total / length,
@@ -70,7 +72,7 @@ class WarningSigns:
             "unknown": sum([self._is_spelled[i] for i in ids]) / n_ids,
             "pieces": n_ids / max(1, len(text)),
             **self._measure_letters(text),
-            "capitals": cased[0] / sum(cased) if sum(cased) >= _MIN_LETTERS else 0.0,
+            "capitals": 0.0 if text[1:].islower() else _share_of_capitals(text),
             "length": abs(log(length / n_ids)) if max(length, n_ids) >= _MIN_IDS else 0.0,
             "left-out": 0.0 if hypothesis.attention is None else self._left_out(ids, hypothesis.attention),
         }
@@ -81,16 +83,21 @@ class WarningSigns:
         And by how many they are more likely in another language of the model.
         """
         measured = {"language": 0.0, "other-language": 0.0}
-        if self._profile is None:
-            return measured
-        ngrams = count_ngrams(text)
-        n_letters = ngrams.total() / MAX_NGRAM_LENGTH
-        if n_letters >= _MIN_LETTERS:
-            likelihood, root = self._profile.log_likelihood(ngrams), sqrt(n_letters)
-            others = [profile.log_likelihood(ngrams) for profile in self._others]
+        counted = [self._count_letters(word) for word in words_with_ngrams(text)]
+        n_letters, likelihood, *others = map(sum, zip(*counted, strict=True)) if counted else (0.0, 0.0)
+        if self._profile is not None and n_letters >= _MIN_LETTERS:
+            root = sqrt(n_letters)
             measured["language"] = -likelihood / root - self._profile.surprise * root
             measured["other-language"] = (max(others, default=likelihood) - likelihood) / root
         return measured
+
+    def _log_likelihoods(self, word: str) -> tuple[float, ...]:
+        """The number of letters, then the log-likelihood in the source language and in each of the others."""
+        if self._profile is None:
+            return 0.0, 0.0
+        ngrams = count_ngrams(word)
+        n_letters = ngrams.total() / MAX_NGRAM_LENGTH
+        return n_letters, *(profile.log_likelihood(ngrams) for profile in (self._profile, *self._others))
 
     def _left_out(self, ids: Sequence[int], attention: Sequence[Sequence[float]]) -> float:
         """The share of source words to which no target token attends."""
@@ -100,6 +107,11 @@ class WarningSigns:
                 most = max((row[position] for row in attention), default=0.0)
                 words[word] = max(words.get(word, 0.0), most)
         return sum(most < _MIN_ATTENTION for most in words.values()) / max(1, len(words))
+
+
+def _share_of_capitals(text: str) -> float:
+    n_upper, n_lower = sum(map(str.isupper, text)), sum(map(str.islower, text))
+    return n_upper / (n_upper + n_lower) if n_upper + n_lower >= _MIN_LETTERS else 0.0
 
 
 def certain_signs(text: str, ids: Sequence[int], translation: str, hypothesis: Hypothesis) -> list[str]:
