@@ -135,7 +135,7 @@ def test_length_penalty_changes_the_score(model: Path) -> None:
         (["--nbest", "2"], "--nbest needs"),
         (["--resume"], "--resume needs"),
         (["nowhere.txt"], "no such file"),
-        (["A sentence."], 'echo "A sentence." | regard translate'),
+        (["A sentence."], "echo 'A sentence.' | regard translate /"),
         (["--target", "xx"], "no target language"),
         (["--sample", "1", "--seed", "-1"], "--seed"),
         (["x" * 300], "file name too long"),

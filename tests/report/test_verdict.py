@@ -29,6 +29,8 @@ def test_bleu_is_put_into_words(bleu: float, words: str) -> None:
     [
         (1.0, [3.0, 2.5, 2.2, 2.1], "More text would help: the loss is 1.00 on the training text, but 2.10"),
         (2.2, [3.0, 2.5, 2.2, 2.1], "More time would help"),
+        (2.2, [3.0, 2.1], "More time would help"),
+        (2.2, [2.1], "More text or more time would help"),
         (2.2, [3.0, 2.2, 2.105, 2.1], "More text or a larger model would help"),
     ],
 )

@@ -289,7 +289,7 @@ def test_requests_that_wait_in_a_buffer_of_the_system_when_the_service_stops_get
         sent.set()
         for connection in (*open_connections, *new_connections):
             with connection:
-                assert read_response(connection)[0] == 503
+                assert read_response(connection)[0] in (200, 503)  # whichever came first, but never a reset
 
 
 def test_serve_command_prints_its_url_and_exits_with_0_on_sigterm() -> None:

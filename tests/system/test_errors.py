@@ -46,6 +46,8 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source /dev/urandom --target b --out o", "/dev/urandom: is a pipe or a device, not a file"),
         ("--source a --target b --valid-source /dev/zero --valid-target b --out o", "/dev/zero: is a pipe or a device"),
         ("--source fifo --target b --out o", "fifo: is a pipe or a device, not a file"),
+        ("--labels fifo --out o", "fifo: is a pipe or a device, not a file"),
+        ("--labels /dev/urandom --out o", "/dev/urandom: is a pipe or a device, not a file"),
         (
             "--source a --target b --out o --budget 5",
             "'5' is not a duration; hint: write for example 90s, 20m, 2h or 1h30m",

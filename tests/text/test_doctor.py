@@ -129,7 +129,7 @@ def test_a_check_that_did_not_see_everything_says_so(tmp_path: Path, monkeypatch
     monkeypatch.setattr("regard.text.doctor.mispaired.MAX_PAIRS", 500)
     monkeypatch.setattr("regard.text.doctor.alignment_slip.MAX_LINES", 300)
     monkeypatch.setattr("regard.text.doctor.examine.MAX_LINES", 300)
-    monkeypatch.setattr("regard.text.doctor.examine._MAX_HASHES", 200)
+    monkeypatch.setattr("regard.text.doctor.examine.MAX_HASHES", 200)
     report = run(tmp_path, *language(1000))
     limits = [finding.message for finding in report.findings if finding.kind == "limited"]
     assert [finding.severity for finding in report.findings] == ["note"] * 3

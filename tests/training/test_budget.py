@@ -218,7 +218,7 @@ def rates_of(seen: list[Any]) -> dict[int, float]:
 def test_more_time_goes_on_from_before_the_rate_fell_and_counts_all_time(
     make_training: Maker, clock: Clock, stop_at: int | None
 ) -> None:
-    """100 s of 1 s steps: the rate falls from step 47 on. With 200 s, the run goes back to step 40."""
+    """100 s of 1 s steps: the rate falls after step 48. With 200 s, the run goes back to it."""
     started_at = clock.now
     with suppress(TrainingStopped):
         train(saving(make_training, 100), stop_at=stop_at)
@@ -226,9 +226,9 @@ def test_more_time_goes_on_from_before_the_rate_fell_and_counts_all_time(
     extended = saving(make_training, 200)
     progress, seen = train(extended)
     [event] = [fields for event, fields in seen if event == "extended"]
-    assert event["step"] == 40 and event["reached"] == (stop_at or round(used))
+    assert event["step"] == 48 and event["reached"] == (stop_at or round(used))
     rates = rates_of(seen)
-    assert min(rates) == 41 and rates[41] == rates[60] == 0.01
+    assert min(rates) == 49 and rates[49] == rates[60] == 0.01
     assert 200 - RESERVED_SECONDS - 4 <= clock.now - started_at <= 200
     assert rates[progress.steps] == pytest.approx(min(rates.values())) and min(rates.values()) < 0.001
     assert progress.budget_seconds == 200 and extended.checkpoints.steps()[-1] == progress.step
@@ -253,8 +253,20 @@ def test_extended_run_keeps_its_time_if_it_is_resumed_without_saying_so(make_tra
     assert progress.budget_seconds == 200 and progress.step > 100
 
 
+def test_checkpoint_is_saved_when_the_cooldown_begins_whatever_the_interval(make_training: Maker, clock: Clock) -> None:
+    training = budgeted(make_training, steps=100, seconds=100, save_every=1000, average=3)
+    progress, _ = train(training)
+    assert training.checkpoints.steps() == [round(progress.cooldown_from), progress.step]
+    assert [checkpoint.step for checkpoint in training.checkpoints.last(3)] == [progress.step]  # not for averages
+    _, seen = train(budgeted(make_training, steps=100, seconds=200, save_every=1000, average=3))
+    assert min(rates_of(seen)) == progress.cooldown_from + 1
+
+
 def test_run_without_a_checkpoint_from_before_the_cooldown_says_so(make_training: Maker, clock: Clock) -> None:
-    train(budgeted(make_training, steps=100, seconds=100))  # saves only at the end
+    """As one that was begun by an older version."""
+    older = budgeted(make_training, steps=100, seconds=100)
+    older.checkpoints.pins = False
+    train(older)
     with pytest.raises(RunError, match="cannot be given more time"):
         train(saving(make_training, 200))
     progress, _ = train(saving(make_training, 100))  # nothing was removed
@@ -265,5 +277,5 @@ def test_pinned_checkpoint_is_kept_and_averages_stay_the_same(make_training: Mak
     training = budgeted(make_training, steps=100, seconds=100, save_every=10, validate_every=10, average=3)
     train(training)
     steps = training.checkpoints.steps()
-    assert 40 in steps and 30 not in steps
+    assert 48 in steps and 40 not in steps
     assert [checkpoint.step for checkpoint in training.checkpoints.last(3)] == steps[-3:]

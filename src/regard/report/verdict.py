@@ -37,7 +37,9 @@ def _what_would_help(summary: RunSummary, loss: float) -> str:
         return (
             f"More text would help: the loss is {fmean(training):.2f} on the training text, but {loss:.2f} on new text."
         )
-    third = losses[-(len(losses) // 3) - 1 :]
-    if len(third) > 1 and third[-1] < (1 - _STILL_FALLING) * third[0]:
+    third = losses[-max(1, len(losses) // 3) - 1 :]
+    if len(third) == 1:
+        return "More text or more time would help."
+    if third[-1] < (1 - _STILL_FALLING) * third[0]:
         return "More time would help: the loss was still falling (give the same command a longer --budget)."
     return "More text or a larger model would help: the loss has stopped falling."

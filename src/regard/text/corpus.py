@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from regard.errors import DataError
-from regard.text.lines import ReadNotes, read_lines, read_lines_or_none
+from regard.text.lines import ReadNotes, read_lines, read_lines_or_none, require_file
 from regard.text.normalise import normalise
 
 OnBadPair = Literal["raise", "skip"]
@@ -85,6 +85,7 @@ def fingerprint(corpus: _HasFiles) -> str:
     """SHA-256 of the files of a corpus, which changes with any byte."""
     digest = hashlib.sha256()
     for path in corpus.files:
+        require_file(path)
         try:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())

@@ -159,7 +159,7 @@ class Checkpoints:
         """
         score = score if score is not None and math.isfinite(score) else None
         saved = (*(entry for entry in self._saved if entry.step != step), SavedStep(step, score, interrupted))
-        pinned = step if pin and not interrupted else self.pinned
+        pinned = step if pin else self.pinned
         content = {
             "format": STATE_FORMAT,
             "pinned": pinned,

@@ -222,7 +222,8 @@ def _validate_and_save(
         on_event("validation", step=progress.step, best=progress.n_worse == 0,
                  **validation.metrics, samples=[dict(sample) for sample in validation.samples])  # fmt: skip
     scheduled = progress.finished or progress.step % config.save_every == 0
-    if scheduled or stop.signal_number is not None:
+    begins_to_cool = training.checkpoints.pins and progress.step == progress.cooldown_from
+    if scheduled or begins_to_cool or stop.signal_number is not None:
         progress = replace(progress, elapsed_seconds=perf_counter() - started_at)
         _save(training, progress, score, interrupted=not scheduled)
         on_event("save", step=progress.step, flush=True)

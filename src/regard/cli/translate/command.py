@@ -61,7 +61,7 @@ def translate(
     from regard.translator import Translator
     from regard.translator.translator import BATCH_CHARACTERS, DETAILED_BATCH_CHARACTERS
 
-    pairs = file_pairs(files or [], out)
+    pairs = file_pairs(files or [], out, run)
     sampling = Sampling(temperature=sample, seed=seed) if sample is not None else None
     audit = Audit(list_warnings=warnings)
     with Translator.load(

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
+from shlex import quote
 from threading import Condition, Thread
 from time import monotonic
 
@@ -33,17 +34,15 @@ class FilePair:
         return "standard input" if self.source is None else str(self.source)
 
 
-def file_pairs(files: list[Path], out: Path | None) -> list[FilePair]:
+def file_pairs(files: list[Path], out: Path | None, model: Path | None = None) -> list[FilePair]:
     """Pairs standard input or one file with `out`, or any number of files with files in the directory `out`.
 
     Raises a UserError if an output would replace an input or another output.
     """
     for file in files:
         if not file.exists():
-            sentence = " " in str(file)
-            hint = (
-                f'to translate text, use a pipe: echo "{file}" | regard translate RUN' if sentence else "check the path"
-            )
+            command = f"echo {quote(str(file))} | regard translate {quote(str(model or 'RUN'))}"
+            hint = f"to translate a sentence: {command}" if " " in str(file) else "check the path"
             raise DataError(f"{file}: no such file", hint=hint)
     if out is None:
         return [FilePair(file, None) for file in files] or [FilePair(None, None)]

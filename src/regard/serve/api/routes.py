@@ -170,7 +170,7 @@ async def _read_json(request: Request, model: type[RequestModel]) -> RequestMode
     if content_type != "application/json":
         raise Problem(415, "not_json", "send JSON with Content-Type: application/json")
     content = await request.body()
-    check_structure(content)
+    check_structure(content, has_numbers=model is PredictRequest)
     try:
         return model.model_validate_json(content)
     except ValidationError as error:

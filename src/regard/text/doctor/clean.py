@@ -15,7 +15,7 @@ import numpy as np
 from regard.errors import DataError
 from regard.text.corpus import Corpus
 from regard.text.doctor.checks import MIN_LENGTH_TO_COMPARE, text_hash, usual_ratio
-from regard.text.doctor.examine import Examination
+from regard.text.doctor.examine import MAX_HASHES, Examination
 from regard.text.doctor.findings import CorpusReport
 from regard.text.normalise import normalise
 
@@ -111,7 +111,8 @@ def _reason(pair: _Pair, examination: Examination, seen: set[int], usual: tuple[
     key = hash(tuple(folded))
     if key in seen:
         return "repeated"
-    seen.add(key)
+    if len(seen) < MAX_HASHES:
+        seen.add(key)
     is_long = max(len(source), len(target)) >= MIN_LENGTH_TO_COMPARE
     if usual is not None and is_long and abs(log(len(target) / len(source)) - usual[0]) > usual[1]:
         return "unusual length ratio"

@@ -20,7 +20,7 @@ from regard.text.normalise import normalise
 ProgressCallback = Callable[[int, int | None], None]
 """Called with the number of bytes read, and the total (None for compressed files)."""
 
-_MAX_HASHES = 10_000_000  # 8 bytes each; later pairs are not checked for duplicates
+MAX_HASHES = 10_000_000  # 8 bytes each; later pairs are not checked for duplicates
 _PROGRESS_LINES = 2_000
 _ORDER = {"spoils": 0, "warning": 1, "note": 2}
 _Row = tuple[str | None, str | None]
@@ -136,7 +136,7 @@ class Examination:
         self.sample.add(number, source, target)
         if source_hash == target_hash:
             self.equal_sides.add(number)
-        if len(self.source_hashes) >= _MAX_HASHES:
+        if len(self.source_hashes) >= MAX_HASHES:
             return
         self.source_hashes.append(source_hash)
         self.pair_hashes.append((source_hash * 3 + target_hash) & 0xFFFFFFFFFFFFFFFF)
