@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from contextlib import suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from time import perf_counter
 
@@ -15,7 +16,7 @@ from serving.harness import Child, Harness, Result
 from serving.hostile import HEADERS, MAX_RATIO, measure_p99
 
 MAX_CPU_SECONDS, MAX_MB, MAX_LIVEZ_SECONDS = 0.05, 20.0, 0.2
-MAX_NOT_REFUSED_SECONDS, MAX_TEXT_MB = 30.0, 500.0
+MAX_SECONDS, MAX_TEXT_MB = 30.0, 500.0
 _N = 349_000
 WRONG = {
     "/v1/translate": [b'{"text":[' + b"1," * 520_000 + b"1]}", b'{"text":[' + b"[]," * _N + b"1]}",
@@ -178,30 +179,29 @@ async def _stop(harness: Harness, child: Child, *, reconnect: bool) -> tuple[int
 
 def costly_texts(harness: Harness) -> Result:
     """Row 39."""
+    texts = ["a" + "\u0301" * 1_000_000, "\u200b" * 1_000_000, "a" * 100_000]
+    texts += ["a" * 10_000, "a\u0301" * 5_000, "\u200b" * 10_000]
+    slowest, statuses = 0.0, set[int]()
     with harness.run_service("--quiet", "--max-body", "4000000") as child:
-        return asyncio.run(_costly_texts(child))
+        _status(child, "/v1/translate", {"text": "a"})
+        before = _peak_mb(child)
+        for path in ("/v1/translate", "/v1/translate?stream=1", "/v1/look", "/translate", "/detect"):
+            for text in texts:
+                is_libretranslate = path in ("/translate", "/detect")
+                body = {"q": text, "source": "auto", "target": "de"} if is_libretranslate else {"text": text}
+                started_at = perf_counter()
+                statuses.add(_status(child, path, body))
+                slowest = max(slowest, perf_counter() - started_at)
+        grown = _peak_mb(child) - before
+    text = f"slowest {slowest:.1f} s, {grown:.0f} MB more; statuses {sorted(statuses)}"
+    return Result(text, slowest < MAX_SECONDS and grown < MAX_TEXT_MB and max(statuses) < 500)
 
 
-async def _costly_texts(child: Child) -> Result:
-    client = Client(child.port)
-    await client.send(_request("/v1/translate", b'{"text": "a"}'))
-    before, slowest, statuses = child.memory_mb, 0.0, []
-    texts = [
-        "a" + "\u0301" * 1_000_000,
-        "\u200b" * 1_000_000,
-        "a" * 100_000,
-        "a" * 10_000,
-        "a\u0301" * 5_000,
-        "\u200b" * 10_000,
-    ]
-    for path in ("/v1/translate", "/v1/translate?stream=1", "/v1/look", "/translate", "/detect"):
-        for text in texts:
-            body = (
-                {"q": text, "source": "auto", "target": "de"} if path in ("/translate", "/detect") else {"text": text}
-            )
-            started_at = perf_counter()
-            statuses.append((await client.send(_request(path, json.dumps(body, ensure_ascii=False).encode()))).status)
-            slowest = max(slowest, perf_counter() - started_at)
-    grown = _peak_mb(child) - before
-    text = f"slowest {slowest:.1f} s, {grown:.0f} MB more; statuses {sorted(set(statuses))}"
-    return Result(text, slowest < MAX_NOT_REFUSED_SECONDS and grown < MAX_TEXT_MB and max(statuses) < 500)
+def _status(child: Child, path: str, body: dict[str, str]) -> int:
+    connection = HTTPConnection("127.0.0.1", child.port, timeout=2 * MAX_SECONDS)
+    content = json.dumps(body, ensure_ascii=False).encode()
+    connection.request("POST", path, content, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    response.read()
+    connection.close()
+    return response.status
