@@ -100,6 +100,13 @@ CHANGES = {
         for cell, attention in (("gru", "additive"), ("lstm", "none"))
         for optimizer, rate in (("muon", 0.0017), ("muon", 0.0033), ("muon", 0.0066), ("adam", 0.001), ("adam", 0.003))
     },
+    **{
+        f"{architecture}, rate {rate}": Change(
+            [f"model.architecture={architecture}", "model.preset=tiny", f"training.rate={rate}"]
+        )
+        for architecture in ("convs2s", "bytenet")
+        for rate in (0.005, 0.01, 0.02)
+    },
 }
 
 

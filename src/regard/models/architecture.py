@@ -11,7 +11,7 @@ from regard.models.bytenet import PRESETS as BYTENET_PRESETS
 from regard.models.bytenet import ByteNet, ByteNetConfig
 from regard.models.convs2s import PRESETS as CONVS2S_PRESETS
 from regard.models.convs2s import ConvS2S, ConvS2SConfig
-from regard.models.defaults import Defaults, PreNormDefaults, SmallBatchDefaults
+from regard.models.defaults import ConvolutionalDefaults, Defaults, PreNormDefaults, SmallBatchDefaults
 from regard.models.encoder import PRESETS as ENCODER_PRESETS
 from regard.models.encoder import EncoderClassifier, EncoderConfig
 from regard.models.neural_gpu import PRESETS as NEURAL_GPU_PRESETS
@@ -55,8 +55,8 @@ ARCHITECTURES: dict[str, Architecture] = {
     "gru": Architecture(
         {"translation": GRU, "classification": GRUClassifier}, RecurrentConfig, RECURRENT_PRESETS["gru"]
     ),
-    "convs2s": Architecture({"translation": ConvS2S}, ConvS2SConfig, CONVS2S_PRESETS),
-    "bytenet": Architecture({"translation": ByteNet}, ByteNetConfig, BYTENET_PRESETS),
+    "convs2s": Architecture({"translation": ConvS2S}, ConvS2SConfig, CONVS2S_PRESETS, ConvolutionalDefaults()),
+    "bytenet": Architecture({"translation": ByteNet}, ByteNetConfig, BYTENET_PRESETS, ConvolutionalDefaults()),
     "neural-gpu": Architecture({"translation": NeuralGPU}, NeuralGPUConfig, NEURAL_GPU_PRESETS, SmallBatchDefaults()),
 }
 
