@@ -28,7 +28,7 @@ from regard.decoding.options import NBestLists
 from regard.engines.alignment_head import alignment_head, alignment_sites
 from regard.engines.engine import Engine, Ids, PendingHypotheses
 from regard.errors import DataError, RecipeError
-from regard.nn import Trace
+from regard.nn import PackedWeights, Trace
 
 Result = TypeVar("Result")
 
@@ -40,8 +40,9 @@ MAX_TOKENS_PER_BATCH = 4096
 class TorchEngine(Engine):
     """A model, or an ensemble of models with the same vocabulary, run by torch.
 
-    Translating changes no attribute. An ensemble uses the alignment head of its first model. `n_threads` sets the
-    number of threads per torch operation, for the whole process; None does not change it.
+    Translating changes no attribute, and the weights may not change while the engine is used. An ensemble uses the
+    alignment head of its first model. `n_threads` sets the number of threads per torch operation, for the whole
+    process; None does not change it.
     """
 
     name = "torch"
@@ -56,6 +57,7 @@ class TorchEngine(Engine):
         self._loaded = [loaded] if isinstance(loaded, LoadedModel) else list(loaded)
         _require_one_vocabulary(self._loaded)
         self._models = [model.model.to(device).eval() for model in self._loaded]
+        self._packed = PackedWeights()
         self._device = torch.device(device)
         self._max_tokens_per_batch = max_tokens_per_batch
         limits = [model.config.max_length for model in self._loaded]
@@ -108,7 +110,7 @@ class TorchEngine(Engine):
         return self._run_batches(sources, run)
 
     def close(self) -> None:
-        self._loaded, self._models = [], []
+        self._loaded, self._models, self._packed = [], [], PackedWeights()
 
     def _run_batches(
         self, sources: Sequence[Ids], run: Callable[[Sequence[int]], list[Result]], rows_per_sentence: int = 1
@@ -116,7 +118,7 @@ class TorchEngine(Engine):
         """Call `run` with the indices of sentences of similar length. Returns results in the order of the sources."""
         results: dict[int, Result] = {}
         max_tokens = self._max_tokens_per_batch // rows_per_sentence
-        with torch.inference_mode():
+        with torch.inference_mode(), self._packed.in_use():
             for indices in batches_by_length([len(ids) + 1 for ids in sources], max_tokens):
                 results.update(zip(indices, run(indices), strict=True))
         return [results[i] for i in range(len(sources))]

@@ -19,6 +19,7 @@ from regard.nn.embedding import sinusoid as sinusoid
 from regard.nn.encoder_layer import EncoderLayer as EncoderLayer
 from regard.nn.linear import Linear as Linear
 from regard.nn.linear import LinearPart as LinearPart
+from regard.nn.linear import PackedWeights as PackedWeights
 from regard.nn.linear import linear as linear
 from regard.nn.recurrence import CellName as CellName
 from regard.nn.recurrence import Recurrence as Recurrence

@@ -1,4 +1,4 @@
-"""Linear transformations: in inference on an x86 CPU by oneDNN with packed weights, else as torch chooses.
+"""Linear transformations: with packed weights by oneDNN, else as torch chooses.
 
 torch multiplies float32 matrices with MKL, which does not use AVX-512 on AMD CPUs, and rearranges the weights in every
 call. The operators that `torch.compile` uses for frozen models call oneDNN, with weights that were rearranged once.
@@ -7,16 +7,15 @@ They have no gradient. Both have float32 precision (docs/experiments.md, "Matrix
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
 
 Range = tuple[int, int]  # the first, and one after the last
-_Key = tuple[Range | None, Range | None]  # rows and columns; None is all of them
 
 _MIN_ROWS = 2  # for one row, the call of oneDNN takes longer than the product
 _HAS_ONEDNN = (
@@ -27,15 +26,33 @@ _HAS_ONEDNN = (
 )
 
 
-class _Packed(NamedTuple):
-    """A copy of a weight, and what tells whether the weight has changed since."""
+class PackedWeights:
+    """Packed copies of weights, made on first use: for inference, while no weight changes.
 
-    version: int
-    address: int
-    weight: Tensor
+    They cannot notice a change: the fused optimizers of torch do not count as one in the version of a tensor.
+    """
+
+    def __init__(self) -> None:
+        self._packed: dict[tuple[int, Range | None, Range | None], tuple[Tensor, Tensor]] = {}
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Inside the `with` block, this thread multiplies with them, in inference mode."""
+        token = _packed_weights.set(self)
+        try:
+            yield
+        finally:
+            _packed_weights.reset(token)
+
+    def get(self, part: LinearPart) -> Tensor:
+        key = (id(part.whole), part.rows, part.columns)
+        if key not in self._packed:
+            packed = torch.ops.mkldnn._reorder_linear_weight(part.weight.detach().contiguous(), None)
+            self._packed[key] = (part.whole, packed)  # while the weight lives, no other tensor has its id
+        return self._packed[key][1]
 
 
-_packed_parts: MutableMapping[Tensor, dict[_Key, _Packed]] = WeakIdKeyDictionary()  # forgotten with the weight
+_packed_weights: ContextVar[PackedWeights | None] = ContextVar("packed_weights", default=None)
 
 
 class LinearPart:
@@ -45,7 +62,7 @@ class LinearPart:
         self, weight: Tensor, bias: Tensor | None = None, rows: Range | None = None, columns: Range | None = None
     ) -> None:
         self.whole, self.weight, self.bias = weight, weight, bias
-        self.key = (rows, columns)
+        self.rows, self.columns = rows, columns
         if rows is not None:
             self.weight, self.bias = weight[slice(*rows)], None if bias is None else bias[slice(*rows)]
         if columns is not None:
@@ -53,27 +70,19 @@ class LinearPart:
 
     def __call__(self, x: Tensor) -> Tensor:
         """(…, I) → (…, O)."""
-        if not self._uses_onednn(x):
+        packed = _packed_weights.get()
+        if packed is None or not self._can_be_packed(x):
             return F.linear(x, self.weight, self.bias)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(x.contiguous(), self._pack(), self.bias, "none", [], "")
+        weight = packed.get(self)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x.contiguous(), weight, self.bias, "none", [], "")
         return product
 
-    def _uses_onednn(self, x: Tensor) -> bool:
+    def _can_be_packed(self, x: Tensor) -> bool:
         if not _HAS_ONEDNN or not torch.is_inference_mode_enabled() or torch.is_autocast_enabled("cpu"):
             return False
         is_float32 = x.dtype == self.weight.dtype == torch.float32 and x.device.type == "cpu"
-        # other tensors than parameters are too short-lived to be packed
-        is_packable = isinstance(self.whole, nn.Parameter) and not self.whole.is_inference()
-        return is_float32 and is_packable and x.numel() >= _MIN_ROWS * x.shape[-1]
-
-    def _pack(self) -> Tensor:
-        """The packed weight, from a cache if it has not changed."""
-        parts = _packed_parts.setdefault(self.whole, {})
-        packed, version, address = parts.get(self.key), self.whole._version, self.whole.data_ptr()
-        if packed is None or (packed.version, packed.address) != (version, address):
-            weight = torch.ops.mkldnn._reorder_linear_weight(self.weight.detach().contiguous(), None)
-            packed = parts[self.key] = _Packed(version, address, weight)
-        return packed.weight
+        # other tensors than parameters are too short-lived
+        return is_float32 and isinstance(self.whole, nn.Parameter) and x.numel() >= _MIN_ROWS * x.shape[-1]
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
