@@ -123,3 +123,24 @@ def test_training_keeps_its_budget(inline: Inline, text: Any, tmp_path: Path, mo
     assert 0.7 * budget <= finished["elapsed_seconds"] <= 1.05 * budget, result.stderr
     [plan] = events_of(tmp_path / "run", "plan")
     assert events_of(tmp_path / "run", "refit") or finished["steps"] == plan["steps"]
+
+
+def test_a_neural_gpu_learns_to_add_with_a_curriculum_and_exact_sums_are_counted(
+    inline: Inline, tmp_path: Path
+) -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / "addition-in-columns.toml"
+    values = {
+        "training.steps": 60, "training.curriculum": 400, "training.max_tokens": 128, "training.rate": 0.01,
+        "training.save_every": 20, "training.validate_every": 60, "training.translated": 0, "model.n_rows": 2,
+    }  # fmt: skip
+    flags = [flag for key, value in values.items() for flag in ("--set", f"{key}={value}")]
+    command = ["train", "--recipe", str(recipe), "--corpus", "addition-in-columns", *flags, "--out"]
+    whole = inline(*command, "run")
+    assert whole.returncode == 0, whole.stderr
+    losses = [event["nll"] for event in events_of(tmp_path / "run", "step")]
+    assert min(losses[-10:]) < 0.5 < 1.5 < losses[0]
+
+    text = tmp_path / "run" / "data" / "addition-in-columns"
+    evaluated = inline("evaluate", "run", str(text / "test-20.sum"), str(text / "test-20.result"))
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert re.search(r"^exact +\d+\.\d%$", evaluated.stdout, re.MULTILINE)

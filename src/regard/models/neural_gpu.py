@@ -246,7 +246,7 @@ class NeuralGPU(TranslationModel):
 
     def start(self, memory: NeuralGPUState) -> NeuralGPUState:
         if self.decoder is None:
-            return memory
+            return replace(memory, memory=memory.memory[:, :, :1])  # only the first row is read
         b, n, r, d = memory.memory.shape
         empty = memory.memory.new_zeros(b, n + 2, r, 3 * d)
         return replace(memory, tapes=(empty,) * len(self.decoder.layers))
