@@ -4,11 +4,14 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from regard.demo.addition import make_corpus
 
 from ..digits import write_digits
 
@@ -126,8 +129,10 @@ def test_training_keeps_its_budget(inline: Inline, text: Any, tmp_path: Path, mo
 
 
 def test_a_neural_gpu_learns_to_add_with_a_curriculum_and_exact_sums_are_counted(
-    inline: Inline, tmp_path: Path
+    inline: Inline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    small = partial(make_corpus, n_train=3_000, n_valid=40, n_test=10)
+    monkeypatch.setattr("regard.demo.addition.make_corpus", small)
     recipe = Path(__file__).parents[2] / "recipes" / "addition-in-columns.toml"
     values = {
         "training.steps": 60, "training.curriculum": 400, "training.max_tokens": 128, "training.rate": 0.01,
