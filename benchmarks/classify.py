@@ -26,7 +26,7 @@ from regard.evaluate.significance import mean_interval
 from regard.text import LabelledFile, read_labelled, sort_labels
 
 RESULTS = Path(__file__).parent / "results" / "classify.md"
-GOAL = ("sst2", "encoder", 0.80)  # test accuracy
+GOAL = ("sst2", 0.80)  # test accuracy
 MEASURES = {"accuracy": "{:.1%}", "macro_f1": "{:.1%}", "matthews": "{:.3f}", "calibration_error": "{:.1%}"}
 Examples = list[tuple[str, str]]  # label and text
 
@@ -93,7 +93,7 @@ def regard(*arguments: str | Path) -> str:
 def train(corpus: Corpus, architecture: str, n_seeds: int, work: Path) -> Path:
     """Runs with several seeds, by the command line with its defaults."""
     out = work / f"{corpus.name}-{architecture}"
-    best_by = "matthews" if corpus.name == "cola" else "accuracy"
+    best_by = "matthews" if corpus.name == "cola" else "loss"
     files = ["--labels", corpus.train, *(["--valid-labels", corpus.validation] if corpus.validation else [])]
     best = ["--set", f"training.best_by={best_by}"]
     regard("train", *files, "--architecture", architecture, *best, "--seeds", str(n_seeds), "--out", out)
@@ -118,7 +118,7 @@ def seed_rows(corpus: Corpus, architecture: str, out: Path) -> list[str]:
             mean = sum(values[measure]) / len(results)
             deviation = (sum((v - mean) ** 2 for v in values[measure]) / (len(results) - 1)) ** 0.5
             cells.append(f"{form.format(mean)} ± {form.format(deviation)}")
-        missed = corpus.name == GOAL[0] and architecture == GOAL[1] and sum(values["accuracy"]) / len(results) < GOAL[2]
+        missed = corpus.name == GOAL[0] and sum(values["accuracy"]) / len(results) < GOAL[1]
         cells.insert(1, f"{interval.low:.1%} – {interval.high:.1%}" + (" goal missed" if missed else ""))
         rows.append(row(corpus.name, test.stem, name, *cells))
     return rows
@@ -172,7 +172,7 @@ def main() -> None:
 
 {heading} Written by: `python benchmarks/classify.py --sst2 DIR --cola DIR --work DIR`
 
-Mean ± standard deviation over seeds. Goal: {GOAL[0]}, {GOAL[1]}: test accuracy of {GOAL[2]:.0%}.
+Mean ± standard deviation over seeds. Goal: {GOAL[0]}: a test accuracy of {GOAL[1]:.0%}.
 
 {row(*names)}
 |{"---|" * len(names)}

@@ -27,10 +27,10 @@ def plan(tmp_path: Path, **training: Any) -> Any:
     return plan_run(raw, tmp_path / "run", True, torch.device("cpu"), Callbacks(), started_at=0.0)
 
 
-def test_the_best_checkpoint_counts_and_each_is_validated(tmp_path: Path) -> None:
+def test_the_best_checkpoints_count_and_each_is_validated(tmp_path: Path) -> None:
     prepared = plan(tmp_path)
     training = prepared.recipe.training
-    assert (training.average_of, training.average, training.best_by) == ("best", 1, "accuracy")
+    assert (training.average_of, training.average, training.best_by) == ("best", 3, "loss")
     assert training.save_every == training.validate_every < training.steps / 4
     assert prepared.recipe.model.architecture == "encoder"
     epochs = training.steps / len(prepared.loader.epoch_order(0))
