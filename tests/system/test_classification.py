@@ -21,7 +21,7 @@ TINY = [
     for setting in (
         "text.vocabulary=300", "text.word_dropout=0", "model.n_layers=1", "model.d_model=32", "model.dropout=0.1",
         "training.steps=40", "training.validate_every=10", "training.max_tokens=512", "training.rate=0.01",
-        "training.two_processes=off",
+        "training.two_processes=off", "training.average=1",
     )
 ]  # fmt: skip
 ENCODER = ["--set=model.d_ff=32", "--set=model.n_heads=2"]
@@ -97,7 +97,7 @@ def test_lstm_classifies_pairs_in_two_files(inline: Inline, files: list[str], tm
         (tmp_path / f"{name}.text").write_text("".join(f"what was it like ?\t{text}\n" for _, text in rows))
     given = ["--labels", "train.labels", "--text", "train.text"]
     given += ["--valid-labels", "valid.labels", "--valid-text", "valid.text"]
-    done(inline("train", *given, *TINY, "--architecture", "lstm", "--out", "run"))
+    done(inline("train", *given, *TINY, "--set=training.steps=80", "--architecture", "lstm", "--out", "run"))
     evaluated = json.loads(done(inline("evaluate", "run", "valid.labels", "valid.text", "--json")).stdout)
     assert evaluated["metrics"]["accuracy"] > 0.8
     assert "two texts" in inline("predict", "run", "no tab").stderr
