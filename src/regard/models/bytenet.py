@@ -37,25 +37,25 @@ class ByteNetConfig(ModelConfig, frozen=True, extra="forbid"):
     tie: Literal["all", "target", "none"] = "all"
 
     @property
-    def dilations(self) -> list[int]:
-        """Of the blocks, from the first to the last."""
-        return [2**i for i in range(self.n_dilations)] * self.n_sets
-
-    @property
     def width(self) -> int:
         return self.d_model
 
     @property
     def depth(self) -> int:
-        return 2 * len(self.dilations)
+        return 2 * len(dilations(self))
 
     def describe(self) -> str:
-        n = len(self.dilations)
-        return f"{n}+{n} blocks of {self.d_model}, dilations 1 to {self.dilations[-1]}"
+        n = len(dilations(self))
+        return f"{n}+{n} blocks of {self.d_model}, dilations 1 to {dilations(self)[-1]}"
 
     def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
         if self.tie == "all" and not joint:
             raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
+
+
+def dilations(config: ByteNetConfig) -> list[int]:
+    """Of the blocks, from the first to the last."""
+    return [2**i for i in range(config.n_dilations)] * config.n_sets
 
 
 # About as many parameters as the Transformer's presets, with a vocabulary of 8,000
@@ -136,8 +136,8 @@ class ByteNet(TranslationModel):
         self.target = Embedding(n_tgt_symbols, d)
         self.source = self.target if config.tie == "all" else Embedding(n_src_symbols, d)
         self.output = None if config.tie != "none" else Embedding(n_tgt_symbols, d)
-        self.encoder = nn.ModuleList(ResidualBlock(config, dilation, causal=False) for dilation in config.dilations)
-        self.decoder = nn.ModuleList(ResidualBlock(config, dilation, causal=True) for dilation in config.dilations)
+        self.encoder = nn.ModuleList(ResidualBlock(config, dilation, causal=False) for dilation in dilations(config))
+        self.decoder = nn.ModuleList(ResidualBlock(config, dilation, causal=True) for dilation in dilations(config))
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self.join = Linear(2 * d, d)  # of a target embedding and a source column; the paper does not say how
         self.readout = Linear(d, d)
