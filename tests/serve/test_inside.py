@@ -60,7 +60,7 @@ class FakeLens:
         interventions: Interventions,
         beam: int = 4,
         target: str | None = None,
-        gradient: bool = False,
+        dependence: bool = False,
     ) -> Record:
         self.n_looks += 1
         assert self.released.wait(TIMEOUT_SECONDS)
