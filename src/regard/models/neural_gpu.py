@@ -29,7 +29,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.data import Place
 from regard.models.base import ModelConfig, TranslationModel
-from regard.nn import Dropout, Embedding, Trace, at, linear
+from regard.nn import Dropout, Embedding, LinearPart, Trace, at
 
 KERNEL = 3  # columns, and rows if there are several
 RECOMPUTED_FROM = 48  # steps from this one on are computed again for the gradient, or long sentences need gigabytes
@@ -100,11 +100,10 @@ class ConvolutionalGRU(nn.Module):
     ) -> Tensor:
         """(B, N, R, D) → (B, N, R, D), in the step of this number. What is `frozen`, (B, N, 1, 1), stays as it is."""
         d, chosen = self.d_model, number % self.n_sets
-        gates = self._convolve(s, self.gates.chunk(self.n_sets)[chosen], self.gates_bias.chunk(self.n_sets)[chosen])
+        gates = self._convolve(s, self.gates, self.gates_bias, (chosen * 2 * d, (chosen + 1) * 2 * d))
         gates = hard_sigmoid(gates if tape is None else gates + tape[..., : 2 * d])  # (B, N, R, 2·D)
         r, u = gates[..., :d], gates[..., d:]
-        bias = self.candidate_bias.chunk(self.n_sets)[chosen]
-        candidate = self._convolve(r * s, self.candidate.chunk(self.n_sets)[chosen], bias)
+        candidate = self._convolve(r * s, self.candidate, self.candidate_bias, (chosen * d, (chosen + 1) * d))
         candidate = dropout(torch.tanh(candidate if tape is None else candidate + tape[..., 2 * d :]))
         return torch.lerp(candidate, s, u if frozen is None else u.masked_fill(frozen, 1.0))
 
@@ -114,7 +113,7 @@ class ConvolutionalGRU(nn.Module):
         """
         assert self.tape is not None
         x = symbols.reshape(-1, 1, 1, self.d_model).expand(-1, 1, self.n_rows, -1)
-        added = self._convolve(F.pad(x, (0, 0, 0, 0, 1, 1)), self.tape, None)  # (…, 3, R, 3·D)
+        added = self._convolve(F.pad(x, (0, 0, 0, 0, 1, 1)), self.tape, None, (0, len(self.tape)))  # (…, 3, R, 3·D)
         return added.reshape(*symbols.shape[:-1], *added.shape[1:])
 
     def penalty(self) -> Tensor:
@@ -123,14 +122,15 @@ class ConvolutionalGRU(nn.Module):
         sets = (parameter.reshape(self.n_sets, -1) for parameter in parameters)
         return torch.stack([(each - each.mean(0)).square().sum() / 2 for each in sets]).sum()
 
-    def _convolve(self, x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
-        """(B, N, R, D), (G, 3·(3 or 1)·D) → (B, N, R, G); the faster of two ways on a CPU."""
+    def _convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None, rows: tuple[int, int]) -> Tensor:
+        """(B, N, R, D) → (B, N, R, G) by G rows of the weight (…, 3·(3 or 1)·D); the faster of two ways on a CPU."""
         if self.n_rows == 1:  # one matrix product over windows of three columns
             n, padded = x.shape[1], F.pad(x, (0, 0, 0, 0, 1, 1))
-            y = linear(torch.cat([padded[:, i : i + n] for i in range(KERNEL)], -1), kernel, bias)
+            y = LinearPart(weight, bias, rows)(torch.cat([padded[:, i : i + n] for i in range(KERNEL)], -1))
         else:
-            weight = kernel.view(len(kernel), KERNEL, KERNEL, self.d_model).permute(0, 3, 1, 2)  # channels last
-            y = F.conv2d(x.permute(0, 3, 1, 2), weight, bias, padding=KERNEL // 2).permute(0, 2, 3, 1)
+            kernel = weight[slice(*rows)].view(-1, KERNEL, KERNEL, self.d_model).permute(0, 3, 1, 2)  # channels last
+            part = None if bias is None else bias[slice(*rows)]
+            y = F.conv2d(x.permute(0, 3, 1, 2), kernel, part, padding=KERNEL // 2).permute(0, 2, 3, 1)
         return y.to(x.dtype)  # bfloat16 is for the products; the memory is exact
 
 
