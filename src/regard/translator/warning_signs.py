@@ -23,14 +23,17 @@ from regard.translator.details import has_loop
 from regard.translator.protected import KEPT_NUMBERS, Protection
 
 FACT = "warnings"  # the thresholds, among the facts about a model
-MAX_FLAGGED = 0.025  # of the sentences that the thresholds are fitted on
+MAX_FLAGGED = 0.02  # of the sentences that the thresholds are fitted on
 MIN_SENTENCES = 100  # with fewer, thresholds are not fitted
 
 # Without fitted thresholds: a model of 0.1.0, or one with too little validation text.
 DEFAULT_THRESHOLDS = {"unsure": 2.5, "unknown": 0.75, "capitals": 0.75, "length": log(4)}
-_FLOORS = {"capitals": 0.5, "length": log(2), "left-out": 0.2}  # below, nothing is suspicious however rare it is
+# Below, nothing is suspicious however rare it is.
+_FLOORS = {"capitals": 0.5, "length": log(2), "left-out": 0.2, "other-language": 0.0, "unknown": 0.1}
 _WARNING_OF = {"other-language": "language", "pieces": "unknown"}  # signs without a name of their own
 _MIN_IDS = 8  # shorter sentences may be copied, or differ in length, without being wrong
+_ROUNDED_UP = 5e-5  # or a value would be above its own threshold
+_MIN_CHARACTERS = 20  # a shorter text may be a few rare words
 _MIN_LETTERS = 8  # shorter text may have any capitals, and any letters
 _CACHED_WORDS = 50_000
 _MIN_ATTENTION = 0.15  # a source word to which no target token attends more was left out
@@ -70,7 +73,7 @@ class WarningSigns:
             "unsure": -total / length,
             "detached": -total,
             "unknown": sum([self._is_spelled[i] for i in ids]) / n_ids,
-            "pieces": n_ids / max(1, len(text)),
+            "pieces": n_ids / len(text) if len(text) >= _MIN_CHARACTERS else 0.0,
             **self._measure_letters(text),
             "capitals": 0.0 if text[1:].islower() else _share_of_capitals(text),
             "length": abs(log(length / n_ids)) if max(length, n_ids) >= _MIN_IDS else 0.0,
@@ -138,7 +141,7 @@ def fit_thresholds(measured: Sequence[Mapping[str, float]], n_flagged: int = 0) 
 
     most = int(MAX_FLAGGED * len(measured)) - n_flagged
     n = max((n for n in range(most + 1) if flagged(n) <= most), default=0)
-    return {name: round(value, 4) for name, value in thresholds(n).items()}
+    return {name: round(value + _ROUNDED_UP, 4) for name, value in thresholds(n).items()}
 
 
 def warning_facts(
