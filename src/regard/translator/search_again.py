@@ -6,6 +6,7 @@ nothing is taken. So any engine can do it, and a number that was garbled is repl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from regard.text.vocabulary import SPACE
 from regard.translator.details import has_loop
 from regard.translator.protected import Lost, Protection, localised
 
+_LATIN = re.compile("[A-Za-zÀ-ɏ]")  # in Korean, particles follow a number without a space
 MAX_ROUNDS = 4  # each requires one span more
 MAX_POSITIONS = 24  # of a span in a translation
 MAX_SPANS = 3  # that are tried in a round
@@ -32,6 +34,7 @@ class Faulty(NamedTuple):
     n_forced: int  # the first ids of the translation, which have to stay
     hypothesis: Hypothesis
     lost: Lost
+    n_glued: int = 0  # spans that the translation continues as a word: "37er"
 
 
 class Search:
@@ -67,8 +70,10 @@ class Search:
         return [item.hypothesis for item in current]
 
     def _checked(self, item: Faulty, hypothesis: Hypothesis) -> Faulty:
-        lost = self._protection.lost(item.text, self._target.decode(hypothesis.ids))
-        return item._replace(hypothesis=hypothesis, lost=lost)
+        text = self._target.decode(hypothesis.ids)
+        spans = (localised(span, *self._languages) for span in item.lost.spans)
+        n_glued = sum(_LATIN.match(text, text.find(span) + len(span)) is not None for span in spans if span in text)
+        return item._replace(hypothesis=hypothesis, lost=self._protection.lost(item.text, text), n_glued=n_glued)
 
     def _prefixes(self, item: Faulty) -> list[list[int]]:
         """Every beginning of the translation that ends with a word, followed by one of the lost spans."""
@@ -80,8 +85,8 @@ class Search:
         return [[*ids[:position], *span] for span in spans for position in positions[::step]]
 
 
-def _rank(item: Faulty) -> tuple[int, float]:
-    return item.lost.n_problems, -item.hypothesis.score
+def _rank(item: Faulty) -> tuple[int, int, float]:
+    return item.lost.n_problems, item.n_glued, -item.hypothesis.score
 
 
 def _batches(indices: Sequence[int], items: Sequence[Faulty]) -> list[list[int]]:
