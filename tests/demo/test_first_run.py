@@ -11,6 +11,7 @@ from regard.demo.first_run import DemoResult, first_run, street_text
 from regard.demo.street.corpus import make_corpus
 from regard.errors import RunError, UserError
 from regard.run import Callbacks
+from regard.serve.inside.examples import read_examples
 
 
 class Steps(Callbacks):
@@ -50,6 +51,10 @@ def test_output_has_both_sentences_and_the_next_commands(tmp_path: Path, small: 
     assert 0 <= shown.test.exact <= 1 and 0 <= shown.unseen.pronouns <= 1
     assert 0 <= shown.head.right <= 1 and 0 <= shown.head.wrong <= 1
     assert text.count(" attends to ") == 2
+    examples = read_examples(tmp_path / "demo")  # what the page opens with
+    assert examples is not None
+    assert examples.texts == tuple(example.source for example in shown.examples)
+    assert examples.head.model_dump() == shown.head.place.model_dump()
     assert text.index("regard train --source") < text.index("regard translate")
 
 

@@ -52,13 +52,13 @@ SHAPES = {
 WALK = """async (language) => {
   setLanguage(language);
   const steps = [];
-  for (let step = 1; step <= 15; step += 1) {
+  for (let step = 1; step <= 16; step += 1) {
     for (const attention of ["encoder", "cross"]) panel.go({ step, attention, level: step % 2 ? "pieces" : "words" });
     await new Promise(requestAnimationFrame);
     const text = document.querySelector(".step").innerText;
     steps.push({
       title: document.querySelector(".step-title").textContent,
-      questions: document.querySelectorAll(".questions dt").length,
+      questions: document.querySelectorAll(".questions summary").length,
       here: document.querySelectorAll(".block[data-here]").length,
       invalid: ["undefined", "NaN"].filter((bad) => text.includes(bad)),
       tooWide: Math.max(0, document.documentElement.scrollWidth - innerWidth),

@@ -125,10 +125,10 @@ def test_page_opens_at_the_given_step_and_keeps_its_place_on_reload(open_page: P
 def test_all_steps_open_without_a_server(open_page: PageOpener, lens: Lens) -> None:
     page = open_page(look_page(lens.look("the animal was tired .").to_dict("base64")))
     titles = [page.inner_text(".step-title")]
-    for _ in range(14):
+    for _ in range(15):
         page.keyboard.press("ArrowRight")
         titles.append(page.inner_text(".step-title"))
-    assert len(set(titles)) == 15
+    assert len(set(titles)) == 16
 
 
 def test_language_and_theme_follow_the_browser(open_page: PageOpener, look: Look) -> None:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from look_server import SHAPES, WALK, LookServer
 from random_look import Shape, make_look, softmax
 
-N_STEPS = 15
+N_STEPS = 16
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_every_step_opens_for_every_model(open_panel: Opener, name: str) -> None
         page.locator("#panel[data-wide]" if width > 1000 else "#panel[data-narrow]").wait_for()
         for number, step in enumerate(page.evaluate(WALK, language), start=1):
             titles.add(step["title"])
-            assert step["questions"] >= 1, number
+            assert step["questions"] >= (number < N_STEPS), number  # the last one is the quiz
             assert (step["here"], step["invalid"], step["tooWide"]) == (1, [], 0), number
     assert len(titles) == 2 * N_STEPS
     assert page.locator("img").count() == 0
@@ -303,7 +303,7 @@ def test_texts_mention_waves_only_for_sinusoidal_positions(open_panel: Opener, n
     for language, word in (("en", "waves"), ("ko", "파동")):
         page.evaluate("language => setLanguage(language)", language)
         go(page, step="embedding")
-        assert (word in page.locator(".questions").inner_text()) == waves
+        assert (word in (page.locator(".questions").text_content() or "")) == waves
 
 
 def test_arrow_keys_move_the_cell_inside_a_heat_map(open_panel: Opener, look: dict[str, Any]) -> None:
@@ -333,7 +333,7 @@ def test_every_block_of_the_figure_opens_its_step(open_panel: Opener, look: dict
         passed = page.locator(".block:not(.block-layer, .block-norm)[data-passed]").count()
         assert passed >= passed_before  # the blocks are in the order of the data flow
         passed_before = passed
-    assert page.evaluate("panel.place.step") == N_STEPS
+    assert page.evaluate("panel.place.step") == N_STEPS - 1
     page.locator('[data-block="decoder.1.cross"]').click()
     assert page.evaluate("[panel.place.step, panel.place.attention, panel.place.layer]") == [13, "cross", 1]
 
@@ -418,3 +418,49 @@ def test_figures_repaint_in_dark_mode(open_panel: Opener, look: dict[str, Any]) 
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     expect(page.locator(".look")).to_have_css("background-color", "rgb(19, 20, 24)")
     assert page.evaluate(pixels) != light
+
+
+def test_quiz_has_two_questions_per_group_with_computed_answers(open_panel: Opener, look: dict[str, Any]) -> None:
+    page = open_panel(look)
+    go(page, step="quiz")
+    model, pieces = look["model"], look["source"]["pieces"]
+    n, d, size, epsilon = len(pieces), model["d_model"], model["n_tgt_symbols"], model["label_smoothing"]
+    scores = numbers(attention_of(look, "encoder", 0)["scores"])[0, 0]
+    plain, divided = softmax(scores).max(), softmax(scores / model["d_k"] ** 0.5).max()
+    positions = numbers(look["embedding"]["source"]["position"])
+    likeness = [cosine(row, positions[n // 2]) if i != n // 2 else -2 for i, row in enumerate(positions)]
+    [feed_forward] = [
+        part
+        for part in look["sublayers"]
+        if (part["stack"], part["layer"], part["name"]) == ("encoder", 0, "feed_forward")
+    ]
+    before, added = (numbers(feed_forward[name])[0] for name in ("norm_before", "norm_added"))
+    row = next(i for i, word in enumerate(look["source"]["words"]) if word["text"] == "it")
+    last = numbers(attention_of(look, "encoder", model["n_encoder_layers"] - 1)["weights"])
+    words = look["source"]["words"]
+    by_word = np.array(
+        [[head[np.ix_(words[row]["pieces"], word["pieces"])].sum(1).mean() for word in words] for head in last]
+    )
+    answers = [
+        str(n), f"{n * d:,}", "3", "its training loss is lower, but its translations are wrong",
+        f"√{model['d_k']} = {model['d_k'] ** 0.5:.2f}", "larger" if plain > divided else "smaller",
+        "1.00", str(int(np.argmax(likeness))), f"{n} × {d}",
+        "the one before the sub-layer" if before >= added else "the one that is added",
+        f"{1 - epsilon + epsilon / size:.3f}", f"{2 * size * d:,}",
+        words[int(by_word[0].argmax())]["text"], str(int((by_word.argmax(1) != row).sum())),
+    ]  # fmt: skip
+    items = page.locator(".quiz > li")
+    assert items.count() == len(answers) == 14
+    for item, answer in zip(items.all(), answers, strict=True):
+        assert item.locator(".options button").count() in (2, 3)
+        item.get_by_role("button", name=answer, exact=True).click()
+        expect(item.locator(".verdict")).to_contain_text("Right.")
+    expect(page.locator(".step-body > div > .hint")).to_have_text("14 right of 14 answered, 14 in all.")
+    items.first.locator(".options button:not([data-right])").first.click()
+    expect(items.first.locator(".verdict")).to_contain_text(f"No: {answers[0]}.")
+    items.first.get_by_role("button", name="Show it").click()
+    assert page.evaluate("panel.place.attention") == "cross"
+
+
+def cosine(a: Any, b: Any) -> float:
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))

@@ -11,7 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .responses import Json, heads_response, look_response, model, training_response, translate_response
+from .responses import (
+    Json,
+    heads_response,
+    look_response,
+    model,
+    projection_response,
+    training_response,
+    translate_response,
+)
 
 WEB = Path(str(files("regard"))) / "web"
 POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
@@ -92,6 +100,8 @@ class FakeServer:
             return 200, {"model": body["model"], "output": [{"length": len(line)} for line in body["input"]]}
         if path == "/v1/look":
             return 200, look_response(body)
+        if path == "/v1/projection":
+            return 200, projection_response(body)
         if path == "/v1/heads":
             return 200, heads_response()
         if path == "/v1/training":

@@ -12,11 +12,13 @@ D_MODEL = HEADS * D_K
 
 Json = dict[str, Any]
 
+EXAMPLES = {"texts": ["good it day", "good it night"], "head": {"attention": "encoder", "layer": 1, "head": 2}}
+
 
 def model(name: str, source: str | None = None, *targets: str, training: bool = True) -> Json:
     """A row of /v1/models."""
     config = {"d_model": D_MODEL, "n_encoder_layers": LAYERS, "n_decoder_layers": LAYERS, "n_heads": HEADS}
-    rest = {"engine": "torch", "n_parameters": 1000, "training": training, "ready": True}
+    rest = {"engine": "torch", "n_parameters": 1000, "training": training, "ready": True, "examples": EXAMPLES}
     return {"name": name, "source": source, "targets": list(targets), "config": config, **rest}
 
 
@@ -174,6 +176,15 @@ def _change(target: str, changes: Json) -> Json | None:
 
 def _words(words: list[str], probability: float) -> list[Json]:
     return [{"text": word, "probability": probability} for word in words]
+
+
+def projection_response(body: Json) -> Json:
+    """Inputs and matrices of the right shapes, with random numbers."""
+    rng, n = random.Random(1), len(body["text"].split()) + 1
+    return {
+        name: {"x": _array(rng, n, D_MODEL), "weight": _array(rng, D_MODEL, D_K), "bias": _array(rng, D_K)}
+        for name in "qkv"
+    }
 
 
 def heads_response() -> Json:

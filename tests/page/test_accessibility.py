@@ -1,5 +1,8 @@
 """Keyboard operation, accessible names, narrow screens, language and theme."""
 
+from importlib.resources import files
+
+import pytest
 from playwright.sync_api import Page, expect
 
 from .conftest import PageOpener
@@ -52,16 +55,33 @@ def test_first_tab_stop_skips_to_the_sentence(open_page: PageOpener, fake_server
     expect(page.locator(":focus")).to_have_id("sentence")
 
 
+WIDTHS = (320, 390, 800, 1400)
+
+
 def test_no_view_scrolls_sideways_and_every_control_has_a_name(open_page: PageOpener, fake_server: FakeServer) -> None:
-    page = open_page(fake_server.url, text="The animal did not cross the street because it was too tired.")
+    page = open_page(fake_server.url, text="The animal did not cross the street because it was too tired. " * 2)
     for view in VIEWS:
         page.locator(f"#tab-{view}").click()
         expect(page.locator(f"#view-{view}")).not_to_have_attribute("hidden", "")
-        for width in (1600, 360):
+        if view == "look":
+            page.locator(".step-title").wait_for()
+        for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
             expect_width(page, width)
+            if view == "look":
+                assert page.evaluate(TOO_WIDE_STEPS) == [], width
         assert page.evaluate(NAMELESS) == [], view
 
+
+TOO_WIDE_STEPS = """async () => {
+    const wide = [];
+    for (const step of document.querySelectorAll(".walk-step")) {
+        step.click();
+        for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+        if (document.documentElement.scrollWidth > innerWidth) wide.push(step.dataset.step);
+    }
+    return wide;
+}"""
 
 NAMELESS = """[...document.querySelectorAll("button, input, select, textarea, [role=slider], [role=listbox]")]
    .filter(element => element.checkVisibility())
@@ -91,3 +111,28 @@ def test_chosen_theme_is_remembered(open_page: PageOpener, fake_server: FakeServ
     page.reload()
     assert page.locator("html").get_attribute("data-theme") == "dark"
     expect(button).to_have_attribute("aria-label", "Theme: dark")
+
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+RUN_AXE = """async () => {
+    const { violations } = await axe.run({ resultTypes: ["violations"] });
+    return violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html.slice(0, 200))].join(" | "));
+}"""
+PLACES = ["translate", *(f"look?stop={stop}" for stop in (4, 5, 8, 12, 14, 16)), "try?mask=off&scale=off", "training"]
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_axe_finds_no_violations(open_page: PageOpener, fake_server: FakeServer, language: str) -> None:
+    page = open_page(fake_server.url, locale=language, text="good it day")
+    page.evaluate(AXE)
+    found = {}
+    for place in PLACES:
+        page.evaluate("place => { location.hash = place }", f"{place}{'&' if '?' in place else '?'}text=good+it+day")
+        view = place.partition("?")[0]
+        page.locator(f"#view-{view}:not([hidden])").wait_for()
+        shown = {"look": ".step-title", "try": ".trained-without", "training": ".sample", "translate": ".tour li"}[view]
+        page.locator(shown).first.wait_for(state="visible")
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+            found[f"{place} {theme}"] = page.evaluate(RUN_AXE)
+    assert {where: problems for where, problems in found.items() if problems} == {}

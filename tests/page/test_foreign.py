@@ -217,7 +217,7 @@ def test_changing_between_kinds_of_models(open_page: PageOpener, url: str) -> No
     picker.select_option("golden")
     expect(page.locator("#tab-translate")).to_have_text("Translate")
     page.locator("#sentence").fill("7 4 7")
-    step = page.locator(".walk-step[aria-current]")
+    step = page.locator(".walk-step[aria-current] .walk-number")
     expect(step).to_have_text("1")
     title.click()
     page.keyboard.press("ArrowRight")

@@ -1,17 +1,20 @@
 """Each view with the real service and a small real model; situations that need a fake server come last."""
 
 import re
+from base64 import b64decode
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from regard.serve.app import WEB
 
 from .conftest import PageOpener
 from .fake_server import FakeServer
 
-N_STEPS = 15
+N_STEPS = 16
 
 
 @pytest.fixture
@@ -94,7 +97,7 @@ def test_walking_through_all_steps_sends_no_requests(open_page: PageOpener, serv
     page.on("request", lambda request: requests.append(request.url))
     titles = []
     for step in range(1, N_STEPS + 1):
-        expect(page.locator(".walk-step[aria-current]")).to_have_text(str(step))
+        expect(page.locator(".walk-step[aria-current] .walk-number")).to_have_text(str(step))
         assert page.locator(".step-body").inner_text().strip()
         titles.append(title.inner_text())
         page.keyboard.press("ArrowRight")
@@ -105,6 +108,37 @@ def test_walking_through_all_steps_sends_no_requests(open_page: PageOpener, serv
     expect(title).to_have_text(titles[-2])
     page.reload()
     expect(title).to_have_text(titles[-2])
+
+
+def test_matrices_give_the_numbers_of_q_k_and_v(open_page: PageOpener, service_url: str, sentence: str) -> None:
+    page = open_page(
+        service_url, "look", text=sentence, stop=4, attention="cross", head=2, row=2, column=3, level="pieces"
+    )
+    sum_line = page.locator(".matrix-product .readout data")
+    expect(sum_line).to_have_count(2)
+    look = page.request.post(f"{service_url}v1/look", data={"text": sentence, "arrays": "base64"}).json()
+    head = {"attention": "cross", "layer": 0, "head": 1}
+    body = {"text": sentence, "translation": look["target"]["text"], "head": head, "arrays": "base64"}
+    projection = page.request.post(f"{service_url}v1/projection", data=body).json()
+    record = next(record for record in look["attentions"] if record["attention"] == "cross")
+    for name, row in (("q", 1), ("k", 2), ("v", 2)):
+        x, weight, bias = (numbers(projection[name][part]) for part in ("x", "weight", "bias"))
+        assert x @ weight + bias == pytest.approx(numbers(record[name])[1], abs=1e-5)
+        page.locator('[data-choice="vector"] label', has_text=name).click()
+        page.locator('[data-slider="unit"]').fill("5")
+        expect(page.locator(".matrix figcaption")).to_have_text(
+            [
+                f"{part}: {' × '.join(map(str, shape))}"
+                for part, shape in (("x", x.shape), (f"W_{name.upper()}", weight.shape), (name, (len(x), len(bias))))
+            ]
+        )
+        product, value = (float(element.get_attribute("value") or "") for element in sum_line.all())
+        assert product == pytest.approx(x[row] @ weight[:, 5], abs=1e-5)
+        assert value == pytest.approx(numbers(record[name])[1, row, 5], abs=1e-6)
+
+
+def numbers(array: dict[str, Any]) -> Any:
+    return np.frombuffer(b64decode(array["float32"]), "<f4").reshape(array["shape"]).astype(float)
 
 
 def test_new_sentence_keeps_the_open_step(
@@ -264,3 +298,44 @@ def test_head_importance_is_shown_in_the_grid(open_page: PageOpener, fake_server
     expect(page.locator(".head-bar:visible")).to_have_count(18)  # a head without effect has no bar
     page.get_by_role("button", name="Hide").click()
     expect(page.locator(".head-bar:visible")).to_have_count(0)
+
+
+def test_fresh_page_opens_with_the_example_and_its_head(open_page: PageOpener, fake_server: FakeServer) -> None:
+    page = open_page(fake_server.url)  # with an address that states a view
+    expect(page.locator(".tour li")).to_have_count(3)
+    expect(page.locator("#sentence")).to_have_value("")
+    page.goto("about:blank")
+    page.goto(fake_server.url)
+    expect(page.locator("#sentence")).to_have_value("good it day")
+    page.get_by_role("button", name="Look inside").click()
+    expect(page.locator(".walk-step[aria-current] .walk-name")).to_have_text("heads")
+    expect(page.locator(".breadcrumb")).to_have_text("Encoder self-attention · layer 2 · head 3")
+    assert page.evaluate("location.hash").endswith(
+        "stop=8&attention=encoder&layer=2&head=3&row=2&column="
+        + page.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('column')")
+    )
+
+
+def test_prediction_is_compared_with_what_the_pronouns_attend_to(
+    open_page: PageOpener, fake_server: FakeServer
+) -> None:
+    page = open_page(fake_server.url, "look", text="other words here", stop=8)
+    pair = page.locator(".example-pair")
+    expect(pair.locator(".guess")).to_have_count(6)
+    expect(pair.locator(".bar-line")).to_have_count(0)  # predict first
+    weights = [look_weights(page, fake_server.url, text) for text in ("good it day", "good it night")]
+    pair.locator(".guess").nth(int(weights[0][:3].argmax())).click()
+    expect(pair.locator(".bar-line")).to_have_count(6)  # three words in each sentence
+    shown = pair.locator("data").evaluate_all("data => data.map(({ value }) => Number(value))")
+    assert shown == pytest.approx([*sorted(weights[0])[:-4:-1], *sorted(weights[1])[:-4:-1]], abs=1e-6)
+    is_right = weights[0][:3].max() == weights[0].max()
+    expect(pair.locator(".verdict").first).to_have_text("As you predicted." if is_right else re.compile("Not as you"))
+    pair.get_by_role("button", name="Show it").click()
+    expect(page.locator(".breadcrumb")).to_have_text("Encoder self-attention · layer 2 · head 3")
+
+
+def look_weights(page: Page, url: str, text: str) -> Any:
+    """What "it" attends to in the example's head."""
+    look = page.request.post(f"{url}v1/look", data={"text": text, "translation": None, "interventions": {}}).json()
+    [record] = [record for record in look["attentions"] if (record["attention"], record["layer"]) == ("encoder", 1)]
+    return np.array(record["weights"])[2, 1]

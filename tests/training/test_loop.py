@@ -216,6 +216,12 @@ def test_training_stops_early_when_validation_no_longer_improves(make_training: 
     assert again.step == 12  # it stays finished
 
 
+def test_validation_also_runs_at_the_steps_that_are_listed(make_training: Maker) -> None:
+    events = Events()
+    fit(make_training("a", steps=10, save_every=10, validate_every=5, validate_at=(1, 2, 5, 99)), events, Stop())
+    assert [event["step"] for event in events.of("validation")] == [1, 2, 5, 10]
+
+
 def test_without_patience_training_never_stops_early(make_training: Maker) -> None:
     training = make_training("a", steps=10, validate_every=1)
     with pytest.MonkeyPatch.context() as patch:

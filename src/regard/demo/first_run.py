@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -34,7 +35,8 @@ RECIPE: dict[str, Any] = {
         "clip": 1.0,
         "smoothing": 0.05,
         "save_every": 310,
-        "validate_every": 310,
+        "validate_every": 620,
+        "validate_at": [10, 20, 50, 100, 200, 400],  # nonsense becomes German
         "translated": 50,
         "average": 1,
     },
@@ -80,6 +82,8 @@ def first_run(out: Path, callbacks: Callbacks, *, again: bool = False, steps: in
     except RunError as error:
         raise RunError(error.message, hint=f"{error.hint}; `regard demo --again` starts again") from error
     result = _measure_model(out, street())
+    examples = {"texts": [example.source for example in result.examples], "head": result.head.place.model_dump()}
+    write_file(out / "examples.json", json.dumps(examples, indent=1).encode())  # for the page
     write_file(out / "demo.json", result.model_dump_json(indent=1).encode())
     return result
 

@@ -25,8 +25,9 @@ from regard.lens.dependence import measure_dependence
 from regard.lens.heads import HeadsTable, ProgressCallback, measure_heads
 from regard.lens.interventions import UNCHANGED, Head, Interventions
 from regard.lens.look import Look, Target, output_steps
-from regard.lens.look_json import count_numbers
+from regard.lens.look_json import ArrayFormat, count_numbers
 from regard.lens.pairs import EncodedPairs
+from regard.lens.projection import projection
 from regard.lens.reach import measure_reach
 from regard.lens.search import search, start_search
 from regard.lens.words import TokenizedText
@@ -111,6 +112,14 @@ class Lens:
         model = ablate(self._model, interventions, len(ids) + 1)
         after = self._scored(self._search(model, ids, beam, interventions))
         return self._change(model, ids, after, None, beam, masked=interventions.mask)
+
+    @torch.inference_mode()
+    def projection(
+        self, text: str, translation: str, head: Head, *, target: str | None = None, arrays: ArrayFormat = "list"
+    ) -> dict[str, Any]:
+        """How a head gets its queries, keys and values in this sentence: the inputs and the matrices, as JSON."""
+        source = [*self._source_ids(text, target), self._end_id]
+        return projection(self._model, head, source, [self._begin_id, *self._target_ids(translation)], arrays)
 
     def heads(
         self,

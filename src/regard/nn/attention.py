@@ -144,6 +144,12 @@ class MultiHeadAttention(nn.Module):
         k, v = self._split_heads(LinearPart(self.qkv.weight, self.qkv.bias, rows=rows)(memory), 2)
         return KeyValues(k, v)
 
+    def projections(self, head: int) -> dict[str, tuple[Tensor, Tensor]]:
+        """W (D, K) and bias (K,) of one head's queries, keys and values: q = xW + bias."""
+        rows = slice(head * self.d_k, (head + 1) * self.d_k)
+        weights, biases = self.qkv.weight.split(self.d_model), self.qkv.bias.split(self.d_model)
+        return {name: (w[rows].T, b[rows]) for name, w, b in zip("qkv", weights, biases, strict=True)}
+
     def attend(
         self,
         q: Tensor,

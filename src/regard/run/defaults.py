@@ -6,7 +6,7 @@ from regard.tasks import Raw
 
 MAX_WARMUP = 4000  # the paper's
 MIN_STEPS = 20
-STEP_COUNTS = ("steps", "warmup", "curriculum", "save_every", "validate_every")
+STEP_COUNTS = ("steps", "warmup", "curriculum", "save_every", "validate_every", "validate_at")
 
 
 def drop_step_counts(given: Raw) -> tuple[Raw, list[str]]:

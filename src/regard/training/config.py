@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 RateFactor = Annotated[float, Field(ge=0)]  # 0: this part of the model does not learn
+Step = Annotated[int, Field(ge=1)]
 
 
 class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
@@ -48,6 +49,7 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     average_of: Literal["last", "best"] = "last"
 
     validate_every: int = Field(default=1500, ge=1)  # steps
+    validate_at: tuple[Step, ...] = ()  # more steps to validate at, such as early ones, to see it learn
     translated: int = Field(default=200, ge=0)  # number of validation sentences to translate each time
     best_by: str = "loss"  # the measure that decides which checkpoint is best
     patience: int | None = Field(default=None, ge=1)  # stop after this many validations without improvement

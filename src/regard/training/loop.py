@@ -208,7 +208,7 @@ def _validate_and_save(
 ) -> Progress:
     config, score = training.config, None
     is_last = progress.step >= progress.steps
-    if is_last or progress.step % config.validate_every == 0:
+    if is_last or progress.step % config.validate_every == 0 or progress.step in config.validate_at:
         validation_started_at = perf_counter()
         validation = validate_training(training, use_ema=True)
         progress = replace(progress, validation_seconds=perf_counter() - validation_started_at)

@@ -4,6 +4,7 @@ import { startAddress } from "./address.js";
 import { byId, make } from "./dom.js";
 import { startFrame, startLanguage } from "./frame.js";
 import { LookView } from "./look/look_view.js";
+import { stepNumber } from "./look/place.js";
 import { chooseModel, startModelPicker } from "./model_picker.js";
 import { onStatus, request, startHeartbeat } from "./service.js";
 import { change, currentModel, onChange, state } from "./state.js";
@@ -13,6 +14,7 @@ import { TranslatePanel } from "./translate/translate_panel.js";
 import { TranslateView } from "./translate/translate_view.js";
 import { TryView } from "./try/try_view.js";
 
+const isFresh = !location.hash;
 startLanguage();
 startAddress(chooseModel);
 startFrame();
@@ -32,11 +34,18 @@ async function loadModels() {
     const { model, source, target, changes } = chooseModel(state);
     change({ model, source, target, changes });
     byId("connection-error").replaceChildren();
+    if (isFresh && !state.text) openExample();
   } catch (error) {
     const retry = make("button", { class: "textlink", onclick: loadModels }, t("again"));
     const message = make("p", { class: "error" }, t("refused", error.code, error.message), " ", retry);
     byId("connection-error").replaceChildren(message);
   }
+}
+
+/** A fresh page opens with the sentence that the run suggests; "Look inside" then opens at its head. */
+function openExample() {
+  const { examples } = currentModel() ?? {};
+  if (examples) change({ text: examples.texts[0], place: { step: stepNumber("heads"), ...examples.head } });
 }
 
 onStatus((status) => status === "ok" && loadModels());

@@ -19,6 +19,7 @@ export const UNCHANGED = Object.freeze({ off: [], scale: true, mask: true, posit
  * @property {string} engine
  * @property {boolean} training whether its run is known
  * @property {boolean} ready
+ * @property {{ texts: string[], head: any } | null} [examples] sentences to look at
  * @property {Record<string, any>} [config] of its architecture
  */
 

@@ -16,6 +16,7 @@ from regard.serve.api.schemas import (
     ModelsReply,
     PredictReply,
     PredictRequest,
+    ProjectionRequest,
     TranslateReply,
     TranslateRequest,
     model_record,
@@ -138,6 +139,20 @@ def inside_router(service: Service, look_service: LookService, training_status: 
         service.check_beam(body.beam, 0)
         parts = await look_service.look(model, body)
         return JsonPartsResponse(parts, lambda: look_service.release(parts))
+
+    @router.post(
+        "/v1/projection",
+        summary="How one attention head gets its queries, keys and values",
+        responses={200: {"description": "For q, k and v: x, weight and bias; q = x · weight + bias."}, **ERRORS},
+        openapi_extra=_request_body(ProjectionRequest),
+    )
+    async def projection(request: Request) -> Response:
+        """The inputs of the head for one sentence, and its matrices. For Transformers."""
+        body = await _read_json(request, ProjectionRequest)
+        model = service.pick(None, body.target, body.model)
+        service.require_ready(model)
+        service.check_lengths([body.text, body.translation])
+        return JsonResponse(await look_service.projection(model, body))
 
     @router.get(
         "/v1/heads",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from regard.serve.inside.examples import Examples, read_examples
 from regard.serve.models import ServedModel
 from regard.text import normalise
 from regard.text.vocabulary import SPACE
@@ -81,6 +82,15 @@ class LookRequest(_Request):
     )
 
 
+class ProjectionRequest(_Request):
+    text: str = Field(description="A sentence.", examples=["It was too tired."])
+    translation: str = Field(description="Its translation, as in the reply of /v1/look.")
+    head: HeadRequest
+    model: str | None = Field(default=None, description="Model name from /v1/models; the default is the first model.")
+    target: str | None = Field(default=None, description="Target language; used to select a model.")
+    arrays: Literal["list", "base64"] = Field(default="list", description="Encoding of arrays, as for /v1/look.")
+
+
 class TextProbability(BaseModel):
     text: str
     probability: float | None = Field(description="null if tokens cannot be assigned to words.")
@@ -131,6 +141,7 @@ class ModelReply(BaseModel):
     targets: list[str]
     training: bool = Field(description="Whether the run directory is available, for /v1/training.")
     ready: bool = Field(description="Whether the model can translate; false while it is still training.")
+    examples: Examples | None = Field(description="Sentences to look at, from `examples.json` of the run directory.")
 
 
 class ModelsReply(BaseModel):
@@ -151,7 +162,7 @@ class Status(BaseModel):
     status: Literal["ok", "failed", "stopping", "training"]
 
 
-REQUESTS: tuple[type[BaseModel], ...] = (TranslateRequest, PredictRequest, LookRequest)
+REQUESTS: tuple[type[BaseModel], ...] = (TranslateRequest, PredictRequest, LookRequest, ProjectionRequest)
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorReply, "description": "The request cannot be fulfilled: languages, beam size or text."},
@@ -193,6 +204,7 @@ def model_record(model: ServedModel, ready: bool) -> dict[str, Any]:
         "source": model.source,
         "targets": model.targets,
         "training": model.run is not None,
+        "examples": None if (examples := read_examples(model.run)) is None else examples.model_dump(),
         "ready": ready and model.ready,
     }
 

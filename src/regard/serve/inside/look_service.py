@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from regard.data.store import STORE_ERRORS, TokenStore, open_store, read_meta
 from regard.errors import UserError
 from regard.lens.interventions import Head, Interventions
-from regard.serve.api.schemas import LookRequest
+from regard.serve.api.schemas import LookRequest, ProjectionRequest
 from regard.serve.batching.worker import Worker
 from regard.serve.http.problem import Problem, deadline_exceeded, too_busy
 from regard.serve.http.responses import json_parts, to_json
@@ -70,6 +70,19 @@ class LookService:
             abandoned.set()
         self._n_sending += sum(map(len, parts))
         return parts
+
+    async def projection(self, model: ServedModel, body: ProjectionRequest) -> dict[str, Any]:
+        """The inputs and matrices of one head."""
+        if self._look_worker.n_waiting >= self._settings.max_looks:
+            raise too_busy(self._look_worker.n_waiting * _SECONDS_PER_LOOK)
+        head, target = Head(**body.head.model_dump()), model.target_tag(body.target)
+        return await self._within_deadline(
+            self._look_worker.submit(
+                lambda: self._lens(model).projection(
+                    body.text, body.translation, head, target=target, arrays=body.arrays
+                )
+            )
+        )
 
     def release(self, parts: list[bytes]) -> None:
         self._n_sending -= sum(map(len, parts))

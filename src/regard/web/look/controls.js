@@ -1,6 +1,6 @@
 // The steps of the walk, and what is shown: attention, layer, head, words or pieces. Each step has the controls it needs.
 
-import { make, setAttribute } from "../dom.js";
+import { make, setAttribute, setText } from "../dom.js";
 import { t } from "../texts/texts.js";
 import { Choice } from "./choice.js";
 import { ATTENTION_KINDS, stackOf } from "./look_data.js";
@@ -24,6 +24,7 @@ const CONTROLS_OF_STEP = {
   cross: ["layer", "head", "level"],
   vocabulary: [],
   beam: [],
+  quiz: [],
 };
 
 function numbered(n) {
@@ -93,7 +94,12 @@ export class Walk {
       "→",
     );
     this.steps = STEPS.map((name, i) =>
-      make("button", { type: "button", class: "walk-step", "data-step": name, onclick: () => go(i + 1) }, String(i + 1))
+      make(
+        "button",
+        { type: "button", class: "walk-step", "data-step": name, onclick: () => go(i + 1) },
+        make("span", { class: "walk-number" }, String(i + 1)),
+        make("span", { class: "walk-name" }),
+      )
     );
     const list = make("ol", { class: "walk-steps" }, this.steps.map((step) => make("li", {}, step)));
     this.element = make("nav", { class: "walk" }, this.back, list, this.next);
@@ -110,7 +116,8 @@ export class Walk {
     this.back.disabled = step === 1;
     this.next.disabled = step === STEPS.length;
     this.steps.forEach((button, i) => {
-      setAttribute(button, "aria-label", `${i + 1}. ${titles[i]}`);
+      setText(/** @type {Element} */ (button.lastChild), t("look.stops")[i]);
+      setAttribute(button, "aria-label", `${i + 1}. ${t("look.stops")[i]}: ${titles[i]}`);
       setAttribute(button, "title", `${i + 1}. ${titles[i]}`);
       setAttribute(button, "aria-current", i + 1 === step ? "step" : null);
       setAttribute(button, "data-passed", i + 1 < step);

@@ -14,6 +14,7 @@ import { BeamStep } from "./steps/beam.js";
 import { CrossStep, MaskedStep } from "./steps/decoder.js";
 import { HeadsStep } from "./steps/heads.js";
 import { EmbeddingStep, PiecesStep, PositionStep } from "./steps/inputs.js";
+import { QuizStep } from "./steps/quiz.js";
 import { QkvStep } from "./steps/qkv.js";
 import { FeedForwardStep, LayersStep, ResidualStep } from "./steps/sublayers.js";
 import { VocabularyStep } from "./steps/vocabulary.js";
@@ -27,6 +28,10 @@ import { VocabularyStep } from "./steps/vocabulary.js";
  * @property {Place} place
  * @property {Record<string, any>} facts numbers that the texts mention
  * @property {(change: Record<string, any>) => void} go
+ * @property {import("./example_pair.js").Examples | null} [examples] of the run
+ * @property {(text: string) => Promise<any>} [fetchLook] the look at another sentence; not in a file
+ * @property {(look: any, head: import("./head_key.js").Head) => Promise<any>} [fetchProjection] the matrices of a head; not
+ *   in a file
  */
 
 const STEP_VIEWS = {
@@ -45,6 +50,7 @@ const STEP_VIEWS = {
   cross: CrossStep,
   vocabulary: VocabularyStep,
   beam: BeamStep,
+  quiz: QuizStep,
 };
 
 const WIDE_FROM = 1240; // px; from here on the questions are beside the text
@@ -58,14 +64,17 @@ const OWN_ARROWS =
 export class LookPanel {
   #views = new Map();
   #onPlace;
+  #service;
 
   /**
    * @param {HTMLElement} element
-   * @param {{ look: any, place?: Record<string, any>, onPlace?: (place: Place) => void }} options
+   * @param {{ look: any, place?: Record<string, any>, onPlace?: (place: Place) => void, service?: () => any }} options
+   *   `service` returns what only the page has: examples, fetchLook, fetchProjection
    */
-  constructor(element, { look, place = {}, onPlace = () => {} }) {
+  constructor(element, { look, place = {}, onPlace = () => {}, service = () => ({}) }) {
     this.element = element;
     this.#onPlace = onPlace;
+    this.#service = service;
     this.data = new LookData(look);
     this.place = resolvePlace(place, this.data);
     this.#build();
@@ -120,7 +129,7 @@ export class LookPanel {
     this.title = make("h2", { class: "step-title" });
     this.text = make("p", { class: "step-text" });
     this.body = make("div", { class: "step-body" });
-    this.questions = make("dl", { class: "questions" });
+    this.questions = make("div", { class: "questions" });
     this.try = make("p", { class: "try-this" });
     const step = make(
       "section",
@@ -146,8 +155,9 @@ export class LookPanel {
     return {
       data: this.data,
       place: this.place,
-      facts: factsOf(this.data, this.place),
+      facts: { ...factsOf(this.data, this.place), live: "fetchLook" in this.#service() },
       go: (change) => this.go(change),
+      ...this.#service(),
     };
   }
 
@@ -180,7 +190,7 @@ export class LookPanel {
     if (["pieces", "embedding", "position"].includes(name)) parts = t("look.breadcrumbSide", sideOfStack(stack));
     else if (["residual", "feed_forward", "layers"].includes(name)) {
       parts = t("look.breadcrumbLayer", stack, this.place.layer);
-    } else if (["vocabulary", "beam"].includes(name)) parts = t("look.breadcrumbOutput");
+    } else if (["vocabulary", "beam", "quiz"].includes(name)) parts = t("look.breadcrumbOutput");
     setText(this.breadcrumb, parts.join(" · "));
   }
 
@@ -189,7 +199,9 @@ export class LookPanel {
     const key = JSON.stringify(questions);
     if (key !== this.questionsKey) {
       this.questions.replaceChildren(
-        ...questions.flatMap(([question, answer]) => [make("dt", {}, question), make("dd", {}, answer)]),
+        ...questions.map(([question, answer]) =>
+          make("details", {}, make("summary", {}, question), make("p", {}, answer))
+        ),
       );
     }
     this.questionsKey = key;

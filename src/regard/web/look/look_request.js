@@ -5,6 +5,7 @@ import { selectedLine, state, UNCHANGED } from "../state.js";
 import { parseHeadKey } from "./head_key.js";
 
 /** @import { Changes } from "../state.js" */
+/** @import { Head } from "./head_key.js" */
 
 const MAX_CACHED = 6; // a look has every number of a sentence: some megabytes
 const cache = new Map();
@@ -45,6 +46,17 @@ export async function fetchLook(body, signal) {
     if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
   }
   return cache.get(key);
+}
+
+/**
+ * How a head of the model in use gets its queries, keys and values in the sentence of a look.
+ * @param {any} look
+ * @param {Head} head
+ */
+export function fetchProjection({ source, target }, head) {
+  const { model, target: language } = state;
+  const body = { text: source.text, translation: target.text, head, model, target: language, arrays: "base64" };
+  return request("v1/projection", { body });
 }
 
 /** @param {Changes} changes */

@@ -8,7 +8,7 @@ import { onLanguage, t } from "../texts/texts.js";
 import { DependenceSection } from "./dependence_section.js";
 import { loadModule } from "./load.js";
 import { isTransformerLook } from "./look_data.js";
-import { fetchLook, lookRequest } from "./look_request.js";
+import { fetchLook, fetchProjection, lookRequest } from "./look_request.js";
 
 // In milliseconds.
 const TYPING_PAUSE = 250;
@@ -83,7 +83,7 @@ export class LookView {
     if (known && (this.#look !== look || this.#linked)) known.setLook(look, this.#linked ? state.place : null);
     if (!known) {
       const onPlace = (place) => change({ place }, { addHistory: place.step !== state.place.step });
-      this.#panels.set(Panel, new Panel(element, { look, place: state.place, onPlace }));
+      this.#panels.set(Panel, new Panel(element, { look, place: state.place, onPlace, service: panelService }));
     }
     this.#panel = this.#panels.get(Panel);
     this.#linked = false;
@@ -121,4 +121,15 @@ export class LookView {
   #followAddress() {
     if (this.#panel && !this.#linked) this.#panel.show(state.place);
   }
+}
+
+/** What the panel can ask of the service: the examples of the run, and the look at another sentence. */
+function panelService() {
+  const request = lookRequest();
+  return {
+    examples: currentModel()?.examples ?? null,
+    fetchLook: (/** @type {string} */ text) =>
+      fetchLook({ .../** @type {any} */ (request), text, translation: null }, new AbortController().signal),
+    fetchProjection,
+  };
 }

@@ -7,7 +7,7 @@ import { ATTENTION_KINDS, stackOf } from "./look_data.js";
 
 /**
  * @typedef {object} Place
- * @property {number} step 1 … 15, the step of the walk; "stop" in addresses
+ * @property {number} step 1 … 16, the step of the walk; "stop" in addresses
  * @property {string} attention encoder, decoder or cross
  * @property {number} layer
  * @property {number} head
@@ -16,9 +16,10 @@ import { ATTENTION_KINDS, stackOf } from "./look_data.js";
  * @property {number} column index of the key, at this level
  * @property {"attention" | "feed_forward"} part the sub-layer, at the step about residual connections
  * @property {string} switched what the switch of the step changes, "scale" or "mask"; "" if it is off
+ * @property {"q" | "k" | "v"} vector whose matrix is shown, at the step about them
  * @property {number} outputStep the step of the search, at the step about the vocabulary
  * @property {number | null} position where the word was moved to, at the step about positions
- * @property {number | null} unit of the feed-forward layer; null is the most active one
+ * @property {number | null} unit of the feed-forward layer, or column of W; null is the most active one, or the first
  * @property {number | null} beamStep how far the beam has grown; null is to the end
  */
 
@@ -33,12 +34,13 @@ const PARAMETERS = {
   column: "column",
   part: "part",
   switched: "switch",
+  vector: "vector",
   outputStep: "output",
   position: "position",
   unit: "unit",
   beamStep: "beam",
 };
-const UNSTATED = { level: "words", part: "attention", switched: "", outputStep: 0 };
+const UNSTATED = { level: "words", part: "attention", switched: "", vector: "q", outputStep: 0 };
 const FROM_ONE = ["layer", "head", "row", "column", "outputStep", "unit"];
 
 /** The parameters of an address for a place. */
@@ -81,10 +83,11 @@ export const STEPS = [
   "cross",
   "vocabulary",
   "beam",
+  "quiz",
 ];
 
 /**
- * The number (1 … 15) of a step given by number, numeral or name.
+ * The number (1 … 16) of a step given by number, numeral or name.
  * @param {any} step
  */
 export function stepNumber(step) {
@@ -141,6 +144,7 @@ export function resolvePlace(partial, data) {
     column: clamped(partial.column, columns.length, strongestColumn(data, { attention, layer, head }, level, row)),
     part: partial.part === "feed_forward" ? "feed_forward" : "attention",
     switched: partial.switched && partial.switched === switchOf(STEPS[step - 1], data) ? partial.switched : "",
+    vector: ["q", "k", "v"].includes(partial.vector) ? partial.vector : "q",
     outputStep: clamped(partial.outputStep, data.look.steps.length, 0),
     position: clamped(partial.position, MAX_COUNT, null),
     unit: clamped(partial.unit, data.model.d_ff, null),

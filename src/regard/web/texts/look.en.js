@@ -92,6 +92,73 @@ export const LOOK_EN = {
     softmax: "softmax",
     output: "beam",
   },
+  stops: [
+    "tokens",
+    "embed",
+    "position",
+    "q, k, v",
+    "scores",
+    "softmax",
+    "values",
+    "heads",
+    "add",
+    "units",
+    "layers",
+    "mask",
+    "enc–dec",
+    "output",
+    "beam",
+    "quiz",
+  ],
+  pair: "Predict, then see: what does the pronoun look at?",
+  pairHint: ({ attention, layer, head }) =>
+    `Two sentences that differ in one word. After training, every head was measured: ${
+      ATTENTION_NAMES[attention].toLowerCase()
+    }, layer ${layer + 1}, head ${head + 1} finds the noun of a pronoun most often.`,
+  pairQuestion: (pronoun) => `Which word does “${pronoun}” look at in this head? Click your guess above.`,
+  pairAnswer: (pronoun) => `“${pronoun}” looks at:`,
+  guessRight: "As you predicted.",
+  guessWrong: "Not as you predicted: compare the two sentences.",
+  quiz: {
+    keys: "In encoder–decoder attention, how many keys does each word of this translation see?",
+    passes: (layers) =>
+      `This encoder has ${layers} ${
+        layers === 1 ? "layer" : "layers"
+      }. If it had twice as many, how many numbers would pass to the decoder for this sentence?`,
+    visible: (row) => `In row ${row} of the decoder’s self-attention, how many weights are not 0?`,
+    unmasked: "A model is trained without the mask. Compared with one that is trained with it…",
+    root: "By what does this model divide q · k before the softmax?",
+    largest:
+      "Take the first word’s row in the encoder’s first head. Without the division by √d_k, its largest weight would be…",
+    twice: (token) =>
+      `If ${token} stood at two places of a sentence, how similar would its two embeddings be (cosine), before positions are added?`,
+    near: (position) => `Which position’s pattern is most similar to that of position ${position}?`,
+    shape: "What is the shape of the output of the encoder’s first layer for this sentence?",
+    residual: (token) => `At ${token}, in the first feed-forward sub-layer: which vector is longer?`,
+    target: (epsilon) => `With label smoothing of ${epsilon}, what is the target probability of the correct token?`,
+    shared: (size, d) =>
+      `${size} tokens of ${d} numbers each: how many parameters does this model save by sharing matrices?`,
+    separate: (size, d) =>
+      `${size} tokens of ${d} numbers each: how many parameters would this model save by using one matrix for its target embedding and its softmax?`,
+    looks: (word, layer) =>
+      `Predict, then look: which word does “${word}” look at most, in head 1 of encoder layer ${layer}?`,
+    elsewhere: (word, heads, layer) =>
+      `Of the ${heads} heads of encoder layer ${layer}, how many look most at a word other than “${word}” itself, from “${word}”?`,
+    right: () => "Right.",
+    wrong: (answer) => `No: ${answer}.`,
+    score: (right, picked, all) => `${right} right of ${picked} answered, ${all} in all.`,
+    options: {
+      larger: "larger",
+      same: "the same",
+      smaller: "smaller",
+      copies: "its training loss is lower, but its translations are wrong",
+      better: "its training loss is lower, and its translations are better",
+      worse: "its training loss is higher, and its translations are worse",
+      nothing: "by nothing",
+      before: "the one before the sub-layer",
+      added: "the one that is added",
+    },
+  },
   figure: "The model, as in Figure 1 of the paper",
   walk: "Walk through the model",
   back: "Back",
@@ -175,6 +242,9 @@ export const LOOK_EN = {
     cross: [["target so far", "target"], ["encoder’s output", "source"], ["encoder’s output", "source"]],
   },
   qkvNames: ["q: what a word is looking for", "k: what it can be found by", "v: what it passes on"],
+  product: "From x to",
+  productColumn: "Column of W",
+  productSum: (word, vector, column) => [`Number ${column} of ${vector} for “${word}”: `],
   pointAtNumber: "Point at a number, or use ← → here, to see the calculation.",
   attendsTo: "attends to →",
   attendsMostTo: "Attends most to",
@@ -251,5 +321,5 @@ export const LOOK_EN = {
   sumOfLogs: "Σ log p",
   scoreAfterPenalty: "÷ length penalty",
   noBeam:
-    "This translation was given, not found by search, so there is no beam to show. To see one, leave out the given translation, or select the first of the alternatives.",
+    "This translation was given, not found by search, so there is no beam to show. The model’s own translation has one.",
 };

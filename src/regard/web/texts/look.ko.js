@@ -33,7 +33,7 @@ export const LOOK_KO = {
   "recorded.sites": "모델이 계산한 값",
   "recorded.how": (size) =>
     `${size ? `모델 구조: ${size}. ` : ""}막대 한 줄이 벡터 하나이고, 옆의 숫자는 벡터의 길이입니다. ` +
-    "막대를 가리키면 값이 보입니다.",
+    "막대 위에 마우스를 올리면 값이 보입니다.",
   "recorded.scoresCaption": "소프트맥스 이전의 점수. 0보다 작으면 회색입니다",
   "recorded.unit": (n) => `각 벡터의 ${n}번째 값`,
   "recorded.kinds": {
@@ -92,6 +92,68 @@ export const LOOK_KO = {
     softmax: "확률",
     output: "빔",
   },
+  stops: [
+    "토큰",
+    "임베딩",
+    "위치",
+    "q, k, v",
+    "점수",
+    "가중치",
+    "밸류",
+    "헤드",
+    "잔차",
+    "유닛",
+    "층",
+    "마스크",
+    "인코더→",
+    "확률",
+    "빔",
+    "퀴즈",
+  ],
+  pair: "먼저 예상해 보세요. 대명사는 어느 단어를 볼까요?",
+  pairHint: ({ attention, layer, head }) =>
+    `한 단어만 다른 두 문장입니다. 학습이 끝난 뒤 모든 헤드를 재 보니, 대명사가 가리키는 명사를 가장 잘 찾는 헤드는 ${
+      KOREAN_ATTENTION_NAMES[attention]
+    } ${layer + 1}층의 헤드 ${head + 1}였습니다.`,
+  pairQuestion: (pronoun) => `이 헤드에서 “${pronoun}”는 어느 단어를 볼까요? 위에서 골라 보세요.`,
+  pairAnswer: (pronoun) => `“${pronoun}”가 보는 단어:`,
+  guessRight: "예상이 맞았습니다.",
+  guessWrong: "예상과 다릅니다. 두 문장을 비교해 보세요.",
+  quiz: {
+    keys: "인코더–디코더 어텐션에서 번역문의 단어 하나가 보는 키는 몇 개인가요?",
+    passes: (layers) =>
+      `이 인코더는 ${layers}층입니다. 층이 두 배라면 이 문장에서 디코더로 전달되는 숫자는 몇 개일까요?`,
+    visible: (row) => `디코더 셀프 어텐션의 ${row}번째 행에서 0이 아닌 가중치는 몇 개인가요?`,
+    unmasked: "마스크 없이 학습한 모델은 마스크를 쓰고 학습한 모델에 비해…",
+    root: "이 모델은 소프트맥스에 넣기 전에 q · k를 무엇으로 나누나요?",
+    largest: "인코더 첫 헤드에서 첫 단어의 행을 보세요. √d_k로 나누지 않으면 가장 큰 가중치는…",
+    twice: (token) =>
+      `${token}이(가) 한 문장에 두 번 나온다면, 위치를 더하기 전 두 임베딩의 코사인 유사도는 얼마인가요?`,
+    near: (position) => `${position}번 위치와 패턴이 가장 비슷한 위치는 어디인가요?`,
+    shape: "이 문장에서 인코더 첫 층의 출력은 어떤 모양인가요?",
+    residual: (token) => `첫 피드포워드 서브레이어의 ${token} 위치에서는 어느 벡터가 더 긴가요?`,
+    target: (epsilon) => `레이블 스무딩이 ${epsilon}일 때 정답 토큰의 목표 확률은 얼마인가요?`,
+    shared: (size, d) => `토큰 ${size}개에 숫자가 ${d}개씩입니다. 행렬을 함께 써서 아낀 파라미터는 몇 개인가요?`,
+    separate: (size, d) =>
+      `토큰 ${size}개에 숫자가 ${d}개씩입니다. 출력 쪽 임베딩과 소프트맥스가 행렬을 함께 쓴다면 파라미터를 몇 개 아낄 수 있나요?`,
+    looks: (word, layer) => `예상해 보세요. 인코더 ${layer}층 헤드 1에서 “${word}”가 가장 주목하는 단어는 무엇인가요?`,
+    elsewhere: (word, heads, layer) =>
+      `인코더 ${layer}층의 헤드 ${heads}개 중, “${word}”에서 자기 자신이 아닌 단어에 가장 주목하는 헤드는 몇 개인가요?`,
+    right: () => "맞았습니다.",
+    wrong: (answer) => `정답은 ${answer}입니다.`,
+    score: (right, picked, all) => `전체 ${all}문제 중 ${picked}문제를 풀어 ${right}문제를 맞혔습니다.`,
+    options: {
+      larger: "더 커진다",
+      same: "그대로다",
+      smaller: "더 작아진다",
+      copies: "학습 손실은 더 낮지만 번역은 틀린다",
+      better: "학습 손실도 더 낮고 번역도 더 낫다",
+      worse: "학습 손실도 더 높고 번역도 더 나쁘다",
+      nothing: "나누지 않는다",
+      before: "서브레이어에 들어가기 전의 벡터",
+      added: "더해지는 벡터",
+    },
+  },
   figure: "모델 구조: 논문의 그림 1",
   walk: "단계별로 따라가기",
   back: "이전",
@@ -127,7 +189,7 @@ export const LOOK_KO = {
   entropy: "엔트로피",
   gradient: "기울기 Σ p (1 − p)",
   probability: "확률",
-  sublayer: "서브층",
+  sublayer: "서브레이어",
   headName: ({ attention, layer, head }) => `${KOREAN_ATTENTION_NAMES[attention]}, ${layer + 1}층, 헤드 ${head + 1}`,
   layerHead: (layer, head) => `${layer + 1} · ${head + 1}`,
   breadcrumb: ({ attention, layer, head }) => [KOREAN_ATTENTION_NAMES[attention], `${layer + 1}층`, `헤드 ${head + 1}`],
@@ -145,7 +207,9 @@ export const LOOK_KO = {
 
   // 그림
   tokensCaption: (n, words, size) =>
-    `단어 ${words}개가 토큰 ${n}개로 나뉘었습니다. 숫자는 어휘(토큰 ${size.toLocaleString("en")}개)에서의 번호입니다`,
+    `단어 ${words}개가 토큰 ${n}개로 나뉘었습니다. 숫자는 어휘 집합(토큰 ${
+      size.toLocaleString("en")
+    }개)에서의 번호입니다`,
   embeddingCaption: (d) => `토큰마다 한 행, 행마다 숫자 ${d}개`,
   embeddingLabel: (token) => `${token} 기준으로 비교한 임베딩`,
   embeddingHint: (token) =>
@@ -157,7 +221,7 @@ export const LOOK_KO = {
   positionN: (p) => `${p}번 위치`,
   sum: "합",
   sumLabel: "임베딩에 위치를 더한 값",
-  sumHint: "숫자를 가리키면 계산이 보입니다. 오른쪽은 벡터의 길이입니다.",
+  sumHint: "막대 위에 마우스를 올리면 계산이 보입니다. 오른쪽은 벡터의 길이입니다.",
   sumOwn: (token, p) => `원래 위치(${p}번)의 ${token}`,
   sumMoved: (token, from, to) => `${from}번에서 ${to}번 위치로 옮긴 ${token}`,
   wavesCaption: (
@@ -173,15 +237,18 @@ export const LOOK_KO = {
     cross: [["지금까지 쓴 번역", "target"], ["인코더 출력", "source"], ["인코더 출력", "source"]],
   },
   qkvNames: ["q: 무엇을 찾는가", "k: 무엇으로 검색되는가", "v: 무엇을 전달하는가"],
-  pointAtNumber: "숫자를 가리키거나 여기서 ← → 키를 누르면 계산이 보입니다.",
-  attendsTo: "주목하는 단어 →",
+  product: "x에서 만드는 것",
+  productColumn: "W의 열",
+  productSum: (word, vector, column) => [`“${word}”의 ${vector}에서 ${column}번째 숫자: `],
+  pointAtNumber: "숫자 위에 마우스를 올리거나 여기서 ← → 키를 누르면 계산이 보입니다.",
+  attendsTo: "행 ↓ 열 →",
   attendsMostTo: "가장 주목하는 단어",
   query: "쿼리",
   mapCaption: "행의 단어가 열의 단어에 주목합니다. 가장 진한 색이 가중치 1입니다",
   scoresCaption: "소프트맥스에 넣기 전의 점수. 0은 색이 없고, 스위치를 켜도 색의 기준은 그대로입니다",
   linesCaption: "같은 내용을 선으로: 왼쪽 단어가 오른쪽 단어에 주목합니다",
-  maskedCaption: "행의 단어가 열의 단어에 주목합니다. 빗금 친 칸은 뒤에 올 단어라서 마스크로 가렸습니다",
-  unmaskedCaption: "마스크 없이 다시 계산한 결과입니다. 뒤에 올 단어에도 주목합니다",
+  maskedCaption: "행의 단어가 열의 단어에 주목합니다. 빗금 친 칸은 뒤에 올 단어라서 마스크로 가린 곳입니다",
+  unmaskedCaption: "마스크를 해제하고 다시 계산한 결과입니다. 뒤에 올 단어에도 주목합니다",
   crossCaption: "행은 번역문, 열은 원문입니다",
   hiddenByMask: "마스크에 가려짐",
   cellTitle: (query, key) => ["한 칸의 계산 과정: ", query, " → ", key],
@@ -199,7 +266,7 @@ export const LOOK_KO = {
   withoutCaption: (token) => `√d_k로 나눌 때와 나누지 않을 때 ${token}의 가중치`,
   softmaxCaption: (token) => `${token} 행의 계산 과정`,
   valuesCaption: (token) => `${token}에 모이는 밸류 × 가중치`,
-  valuesHint: "숫자를 가리키면 큰 항들과 그 합이 보입니다.",
+  valuesHint: "숫자 위에 마우스를 올리면 큰 항 몇 개와 전체 합이 보입니다.",
   valuesOff: "이 헤드는 꺼져 있어서 출력이 0입니다.",
   headOutput: "출력",
   largestTerm: "가장 큰 항",
@@ -209,23 +276,24 @@ export const LOOK_KO = {
   allHeads: "모든 헤드",
   concatenatedCaption: (heads, d_k, d) => `이어 붙이면 ${heads} × ${d_k} = 숫자 ${d}개`,
   concatenatedAt: (i, head, value) => `${i}번째(헤드 ${head}): ${value}`,
-  mixedCaption: "W_O를 곱한 결과: 이 서브층의 출력",
+  mixedCaption: "W_O를 곱한 결과: 이 서브레이어의 출력",
   before: "입력",
   added: "더한 값",
   after: "결과",
   normalised: "정규화",
-  lengthsCaption: "단어별 입력 벡터의 길이와 더한 벡터의 길이",
-  residualCaption: (unit) => `“${unit}”의 숫자 하나하나`,
+  lengthsCaption: "단어마다 입력 벡터의 길이와 더해진 벡터의 길이",
+  residualCaption: (unit) => `“${unit}” 벡터를 숫자별로 보기`,
   normFacts: (m, s, m2, s2) =>
     `정규화하기 전에는 평균 ${m}, 표준편차 ${s}이고, 정규화하고 학습된 배율을 곱한 뒤에는 평균 ${m2}, 표준편차 ${s2}입니다.`,
-  preNormFacts: (m, s) => `합의 평균은 ${m}, 표준편차는 ${s}입니다. 다음 서브층은 이 값을 정규화한 사본을 읽습니다.`,
+  preNormFacts: (m, s) =>
+    `합의 평균은 ${m}, 표준편차는 ${s}입니다. 다음 서브레이어은 이 값을 정규화한 사본을 읽습니다.`,
   unitsCaption: (unit, active, n) => `“${unit}”에서는 유닛 ${n}개 중 ${active}개가 활성화됩니다`,
   unitCaption: (unit) => `단어별 ${unit}번 유닛의 값`,
   afterLayer: (n) => `${n}층`,
   input: "입력",
   layersCaption: (unit, n, d) => `층별로 본 “${unit}”의 벡터. 층마다 출력은 ${n} × ${d}개의 숫자입니다`,
-  layersHint: "오른쪽 숫자는 처음 입력과의 유사도입니다(코사인 유사도, 1이면 같은 방향).",
-  switchMask: "마스크 없이 보기",
+  layersHint: "오른쪽 숫자는 맨 처음 입력과의 유사도입니다(코사인 유사도, 1이면 같은 방향).",
+  switchMask: "마스크 해제",
   alignmentHead: (layer, head) =>
     `학습 후 측정한 결과 단어 정렬이 가장 정확한 헤드는 ${layer + 1}층 헤드 ${head + 1}입니다.`,
   encoderOutputCaption: (n, d, total, pre) =>
@@ -245,5 +313,5 @@ export const LOOK_KO = {
   sumOfLogs: "Σ log p",
   scoreAfterPenalty: "÷ 길이 페널티",
   noBeam:
-    "이 번역은 탐색으로 찾은 것이 아니라 직접 지정한 것이어서 보여 줄 빔이 없습니다. 번역을 지정하지 않거나 ‘다른 번역’ 목록에서 첫 번째를 고르면 볼 수 있습니다.",
+    "이 번역은 탐색으로 찾은 것이 아니라 직접 지정한 것이어서 보여 줄 빔이 없습니다. 모델이 찾은 번역을 열면 볼 수 있습니다.",
 };

@@ -6,7 +6,10 @@ export const STEPS_EN = {
     title: () => "The sentence is split into tokens",
     text: (f) =>
       `The vocabulary has ${f.size} tokens (words and sub-words), each with an ID. Frequent words are one token, rare words are split into several; ▁ marks the start of a word and </s> the end of the sentence.`,
-    try: () => "Add a made-up word to your sentence and see how it is split.",
+    try: (f) =>
+      f.live
+        ? "Add a made-up word to your sentence and see how it is split."
+        : "Find a word that is split into tokens.",
     questions: [[
       "Why sub-words instead of words?",
       (f) =>
@@ -116,8 +119,10 @@ export const STEPS_EN = {
           ? "The output of the head is"
           : `${f.n_heads} heads do all this at the same time, each with its own matrices, and their outputs are`
       } concatenated: ${f.n_heads} × ${f.d_k} = ${f.d_model} numbers. Another matrix, W_O, mixes them into the output of the sub-layer.`,
-    try: () =>
-      "Enter “The animal did not cross the street because it was too tired” and see what “it” attends to; then change “tired” to “wide”.",
+    try: (f) =>
+      f.live
+        ? "Enter “The animal did not cross the street because it was too tired.” and see what “it” attends to; then change “tired” to “wide”."
+        : "Choose a pronoun and compare what the heads attend to.",
     questions: [
       [
         "Why several heads, and what does each attend to?",
@@ -235,5 +240,15 @@ export const STEPS_EN = {
       () =>
         "The best word now can lead to a worse sentence, and a choice cannot be undone. With several hypotheses, one that starts behind can still win.",
     ]],
+  },
+  quiz: {
+    title: () => "Check yourself",
+    text: () =>
+      "Two questions for each group of questions that readers of the paper ask: one to recall, one to think further. The answers are computed from the numbers of this model and your sentence.",
+    try: (f) =>
+      f.live
+        ? "Change the sentence above: the answers change with it."
+        : "Go back to the stops of the questions that were hard.",
+    questions: [],
   },
 };

@@ -5,7 +5,7 @@ import { decimal } from "../format.js";
 import { t } from "../texts/texts.js";
 import { changedWords, splitWords } from "../words.js";
 
-const MAX_SHOWN = 6; // translations per sentence; earlier ones are folded
+const MAX_SHOWN = 8; // translations per sentence; earlier ones are folded
 
 /**
  * The section with the samples; empty if there are none.

@@ -4,7 +4,7 @@ import { make } from "../dom.js";
 import { decimal, duration, formatNumber } from "../format.js";
 import { request } from "../service.js";
 import { currentModel, onChange, state } from "../state.js";
-import { onLanguage, t } from "../texts/texts.js";
+import { onLanguage, t, translateElements } from "../texts/texts.js";
 import { Curve } from "./curve.js";
 import { findingsSection, sampleSection } from "./samples.js";
 
@@ -32,8 +32,10 @@ export class TrainingView {
 
   /** @param {HTMLElement} element */
   constructor(element) {
-    this.#body = make("div", { class: "run" }, this.#summary, this.#curves, this.#remark, this.#samples);
+    const title = make("h2", { class: "visually-hidden", "data-text": "training.curves" });
+    this.#body = make("div", { class: "run" }, title, this.#summary, this.#curves, this.#remark, this.#samples);
     element.append(this.#note, this.#body);
+    translateElements(element);
     onChange(["view", "model", "models"], ({ changed }) => {
       if (changed.has("model")) this.#run = null; // never show one model's curves under another's name
       this.#start();

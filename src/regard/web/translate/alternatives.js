@@ -64,7 +64,7 @@ export class Alternatives {
       );
     });
     const label = several ? t("alternatives.of", index + 1) : t("alternatives.title");
-    return make("div", {}, make("h3", {}, label), make("ol", { "aria-label": label }, ...rows));
+    return make("div", {}, make("h2", {}, label), make("ol", { "aria-label": label }, ...rows));
   }
 
   #showOpen() {

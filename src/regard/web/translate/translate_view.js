@@ -3,12 +3,13 @@
 import { byId, make } from "../dom.js";
 import { request } from "../service.js";
 import { change, currentModel, onChange, state, translates } from "../state.js";
-import { onLanguage, t } from "../texts/texts.js";
+import { onLanguage, t, translateElements } from "../texts/texts.js";
 
 export class TranslateView {
   #wordInfo = make("p", { class: "word-info" });
   #example = make("p", { class: "example" });
   #how = make("p", { class: "note" });
+  #tour = make("ul", { class: "tour" }, ["look", "try", "training"].map(tourItem));
   #examples = new Map(); // model → a sentence of its validation text, or null
 
   /** @param {HTMLElement} element */
@@ -25,11 +26,15 @@ export class TranslateView {
     );
     byId("source-tools").append(this.#wordInfo);
     byId("target-tools").append(legend);
-    element.append(this.#example, this.#how);
+    element.append(this.#example, this.#how, this.#tour);
+    translateElements(element);
     this.showWordInfo(null);
     onLanguage(() => this.showWordInfo(null));
     onLanguage(() => this.#showExample());
-    onChange(["text", "model", "view", "models"], () => this.#showExample());
+    onChange(["text", "model", "view", "models"], () => {
+      this.#showExample();
+      this.#showTour();
+    });
     onChange(["model", "models"], () => {
       legend.hidden = this.#wordInfo.hidden = !translates();
       this.#showHow();
@@ -45,6 +50,13 @@ export class TranslateView {
   showWordInfo(text, aligned = true) {
     this.#wordInfo.textContent = text ?? t(aligned ? "word.hint" : "word.hint.unaligned");
     this.#wordInfo.classList.toggle("is-hint", text === null);
+  }
+
+  /** What the page is for, until the reader has typed a sentence. */
+  #showTour() {
+    const model = currentModel();
+    this.#tour.hidden = !model || !translates() || Boolean(state.text && !model.examples?.texts.includes(state.text));
+    this.#tour.querySelector("[data-view=training]")?.toggleAttribute("hidden", !model?.training);
   }
 
   /** What to type for a model that does not translate. */
@@ -64,6 +76,17 @@ export class TranslateView {
     const button = make("button", { class: "textlink", dir: "auto", onclick: () => change({ text }) }, text ?? "");
     this.#example.replaceChildren(t("example"), " ", button);
   }
+}
+
+function tourItem(/** @type {string} */ view) {
+  const open = () => change({ view }, { addHistory: true });
+  return make(
+    "li",
+    { "data-view": view },
+    make("button", { class: "textlink", onclick: open, "data-text": `view.${view}` }),
+    " ",
+    make("span", { "data-text": `tour.${view}` }),
+  );
 }
 
 async function firstSample(/** @type {string} */ model) {

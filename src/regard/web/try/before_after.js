@@ -6,6 +6,7 @@ import { isChanged } from "../look/look_request.js";
 import { state } from "../state.js";
 import { t } from "../texts/texts.js";
 import { shade } from "../translate/translation_text.js";
+import { trainedWithout } from "./trained_without.js";
 import { changedWords } from "../words.js";
 
 /** @typedef {{ text: string, probability?: number }} Word */
@@ -22,7 +23,7 @@ export class BeforeAfter {
     const { change } = look;
     const changed = change && isChanged(state.changes);
     this.element.replaceChildren(...(changed ? bothSides(change) : firstSide(look)));
-    this.words.replaceChildren(...(changed ? [wordProbabilities(change)] : []));
+    this.words.replaceChildren(...(changed ? [wordProbabilities(change), ...trainedWithout(look)] : []));
   }
 }
 

@@ -111,6 +111,6 @@ export function blockOf(place) {
   if (step === "feed_forward") return `${stack}.${place.layer}.feed_forward`;
   if (step === "layers") return `${stack}.${place.layer}`;
   if (step === "vocabulary") return "softmax";
-  if (step === "beam") return "output";
+  if (["beam", "quiz"].includes(step)) return "output";
   return `${stack}.${place.layer}.${part}`;
 }

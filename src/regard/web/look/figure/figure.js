@@ -56,6 +56,7 @@ export class Figure {
       (block.kind === "layer" ? frames : shapes).push(this.#block(block, layout));
     }
     this.wires = this.#wires(layout);
+    this.shapes = layout.kind === "tall" ? ["encoder", "decoder"].map((stack) => this.#shapeLabel(stack, layout)) : [];
     this.picture = makeSvg(
       "svg",
       {
@@ -68,6 +69,7 @@ export class Figure {
       ...frames,
       ...this.wires.map((wire) => wire.shape),
       ...shapes,
+      ...this.shapes.map(({ label }) => label),
     );
     this.element.replaceChildren(this.picture);
     setAttribute(this.element, "aria-label", t("look.figure"));
@@ -95,6 +97,12 @@ export class Figure {
     }, ...parts);
     this.#blocks.set(block.id, { block, shape, label });
     return shape;
+  }
+
+  /** Where the shape of what flows into the first layer is written, beside the arrow. */
+  #shapeLabel(stack, layout) {
+    const { x, y, w } = layout.boxes.get(`${stack}.position`);
+    return { stack, label: makeSvg("text", { class: "shape-label", x: x + w / 2 + 6, y: y - 12 }) };
   }
 
   #frameLabel(block, layout) {
@@ -158,16 +166,20 @@ export class Figure {
         : `M${top.x + top.w} ${top.y + top.h / 2}h6V49H${box.x + box.w / 2}V${box.y - 3}m-3 -4l3 4l3 -4`;
       const label = makeSvg("text", {
         class: "wire-label",
-        x: layout.kind === "tall" ? trunk - 20 : top.x + top.w + 22,
+        x: layout.kind === "tall" ? top.x + top.w / 2 : top.x + top.w + 22,
         y: layout.kind === "tall" ? top.y - 22 : 42,
       });
-      label.textContent = i ? "" : "K, V";
+      if (!i) this.acrossLabel = label;
       return { until: block.id, shape: makeSvg("g", { class: "wire across" }, makeSvg("path", { d }), label) };
     });
   }
 
-  /** Writes the words of the sentence at both ends of the figure. */
-  #writeWords({ data: { look } }) {
+  /** Writes the words of the sentence at both ends of the figure, and shapes on its arrows. */
+  #writeWords({ data: { look, model } }) {
+    const shape = { encoder: look.source, decoder: look.target.inputs };
+    const shapeOf = (stack) => `${shape[stack].pieces.length} × ${model.d_model}`;
+    this.acrossLabel.textContent = this.layout.kind === "narrow" ? "K, V" : `K, V: ${shapeOf("encoder")}`;
+    for (const { stack, label } of this.shapes) label.textContent = shapeOf(stack);
     if (this.layout.kind === "narrow") return;
     const setLabel = (id, words) => {
       this.#blocks.get(id).label.textContent = shortened(words, 17);

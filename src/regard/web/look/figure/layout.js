@@ -24,6 +24,7 @@ const TALL = {
   },
   gap: 5,
   layerGap: 15,
+  shapeGap: 12, // above the inputs, for the shape of what flows up
 };
 
 /** The scale of the blocks: deep models are drawn smaller. */
@@ -71,6 +72,7 @@ export function tallLayout(blocks, nLayers) {
     const h = block.layer === undefined ? TALL.height[block.kind] : heightOf(block.kind, scale);
     boxes.set(block.id, { x, w: TALL.block, from: tops[block.stack], to: tops[block.stack] + h });
     const ends = block.kind === "add" || block.kind === "add_norm";
+    if (block.kind === "position") tops[block.stack] += TALL.shapeGap;
     tops[block.stack] += h + TALL.gap * (block.layer === undefined ? 1.4 : ends ? 1.6 * scale : scale * 0.8);
   }
   const height = Math.round(Math.max(tops.encoder + 24, tops.decoder)) + 4;

@@ -10,6 +10,7 @@ import { sidesOf } from "../look_data.js";
 import { entropy, gradientLeft, softmax } from "../math.js";
 import { Panel } from "../panel.js";
 import { VectorBars } from "../vector_bars.js";
+import { bar } from "../weight_bar.js";
 
 /** @import { StepContext } from "../look_panel.js" */
 /** @import { VectorRow } from "../vector_bars.js" */
@@ -54,22 +55,6 @@ class ScaleComparison {
     );
     this.panel.update(t("look.withoutCaption", isolated(data.querySide(place.attention).pieces[query].text)));
   }
-}
-
-/**
- * A weight as a bar with its number.
- * @param {number} value
- * @param {string} [side] for the colour
- */
-export function bar(value, side = "attention") {
-  const fill = make("span", { class: `bar-fill of-${side}` });
-  fill.style.width = `${(100 * Math.min(1, value)).toFixed(1)}%`;
-  return make(
-    "span",
-    { class: "bar" },
-    make("span", { class: "bar-track" }, fill),
-    numberElement(value, formatWeight(value), { class: "number" }),
-  );
 }
 
 /** The softmax step by step: score, exponential, share of the sum. */

@@ -9,7 +9,8 @@ import { sidesOf, stackOf } from "../look_data.js";
 import { argmax, entropy } from "../math.js";
 import { Panel } from "../panel.js";
 import { VectorBars } from "../vector_bars.js";
-import { bar } from "./attention.js";
+import { ExamplePair } from "../example_pair.js";
+import { bar } from "../weight_bar.js";
 
 /** @import { StepContext } from "../look_panel.js" */
 
@@ -80,9 +81,11 @@ export class HeadsStep {
     this.joinedPanel = new Panel("joined", this.joined.element);
     this.mixed = new VectorBars();
     this.mixedPanel = new Panel("mixed", this.mixed.element);
+    this.examples = new ExamplePair();
     this.element = make(
       "div",
       {},
+      this.examples.element,
       this.words.element,
       make("div", { class: "pair" }, this.gridPanel.element, this.topWords.element),
       this.joinedPanel.element,
@@ -95,6 +98,7 @@ export class HeadsStep {
     this.context = context;
     const { data, place } = context;
     const { attention, layer, head, level } = place;
+    this.examples.update(context);
     this.words.update(t("look.query"), unitOptions(data.rows(attention, level), sidesOf(attention).rows), place.row);
     const options = {
       look: data.look,

@@ -6,6 +6,7 @@ import { t } from "../../texts/texts.js";
 import { ATTENTION_KINDS, sidesOf } from "../look_data.js";
 import { norm } from "../math.js";
 import { Panel } from "../panel.js";
+import { MatrixProduct } from "../matrix_product.js";
 import { VectorBars } from "../vector_bars.js";
 
 /** @import { StepContext } from "../look_panel.js" */
@@ -22,7 +23,7 @@ class QkvSources {
 
   update({ place, go }) {
     this.caption.textContent = t("look.sourcesCaption");
-    this.head.replaceChildren(...["", "Q", "K", "V"].map((cell) => make("th", { scope: "col" }, cell)));
+    this.head.replaceChildren(make("td"), ...["Q", "K", "V"].map((cell) => make("th", { scope: "col" }, cell)));
     this.body.replaceChildren(
       ...ATTENTION_KINDS.map((kind) => {
         const name = make(
@@ -48,6 +49,7 @@ export class QkvStep {
   constructor(context) {
     this.context = context;
     this.sources = new QkvSources();
+    this.product = new MatrixProduct();
     this.queries = new VectorBars({ onPick: (row) => this.#pick("row", row) });
     this.keys = new VectorBars({ onPick: (column) => this.#pick("column", column) });
     this.values = new VectorBars({ onPick: (column) => this.#pick("column", column) });
@@ -55,7 +57,8 @@ export class QkvStep {
     this.element = make(
       "div",
       {},
-      this.sources.element,
+      make("div", { class: "table-scroll", tabindex: 0 }, this.sources.element),
+      this.product.element,
       make("div", { class: "three" }, this.panels.map((panel) => panel.element)),
     );
   }
@@ -71,6 +74,7 @@ export class QkvStep {
     const { attention, layer, head, level } = place;
     const sides = sidesOf(attention);
     this.sources.update(context);
+    this.product.update(context);
     /** @type {[VectorBars, "q" | "k" | "v", import("../../words.js").Unit[], string, number][]} */
     const kinds = [
       [this.queries, "q", data.rows(attention, level), sides.rows, place.row],
