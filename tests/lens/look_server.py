@@ -95,11 +95,9 @@ class LookServer:
         self.address = f"http://127.0.0.1:{self.server.server_port}/"
 
     def respond(self, path: str) -> tuple[str, bytes]:
-        generated = {
-            "/": ("text/html", PAGE),
-            "/main.js": ("text/javascript", MAIN),
-            "/look.json": ("application/json", json.dumps(self.look)),
-        }
+        if path == "/look.json":
+            return "application/json", json.dumps(self.look).encode()
+        generated = {"/": ("text/html", PAGE), "/main.js": ("text/javascript", MAIN)}
         if path in generated:
             kind, text = generated[path]
             return kind, text.encode()

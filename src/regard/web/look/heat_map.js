@@ -7,7 +7,7 @@ import { argmax } from "./math.js";
 /** @import { HeadView } from "./head_detail.js" */
 /** @typedef {{ row: number, column: number }} MapCell */
 
-const CELL = { min: 9, max: 34, maxIfFew: 44 }; // px
+const CELL = { min: 12, max: 34, maxIfFew: 44 }; // px; a longer sentence scrolls, with legible labels
 const MAX_LABEL = 92; // px, as in pictures.css
 
 export class HeatMap {
@@ -80,13 +80,11 @@ export class HeatMap {
   #fit() {
     if (!this.view || !this.element.clientWidth) return;
     const { rows, columns } = this.view;
-    setAttribute(this.element, "data-small", false); // or the small labels would be measured
     const labels = Math.min(MAX_LABEL, Math.max(...[...this.rowLabels.children].map((label) => label.scrollWidth)));
     const available = this.element.clientWidth - labels - 12; // less the gap and the focus ring
     const max = columns.length <= 6 ? CELL.maxIfFew : CELL.max;
     this.size = Math.max(CELL.min, Math.min(max, Math.floor(available / columns.length)));
     this.element.style.setProperty("--cell", `${this.size}px`);
-    setAttribute(this.element, "data-small", this.size < 12);
     this.canvas.resize(this.size * columns.length, this.size * rows.length);
   }
 

@@ -67,7 +67,7 @@ export const PAGE_EN = {
   "legend.unsure": "unsure",
   legend: "Shading: how confident the model is in each word",
   example: "For example:",
-  "tour.look": "Follow the sentence through the model in 15 stops, with the model’s own numbers; then a quiz.",
+  "tour.look": "Follow your sentence through the model in 15 stops, with the model’s own numbers; then a quiz.",
   "tour.try": "Switch off a head, the mask, √d_k or the positions, and see what they are for.",
   "tour.training": "See how nonsense became a translation.",
 

@@ -69,7 +69,8 @@ export class TranslateView {
     this.#example.hidden = Boolean(state.text) || !currentModel()?.training || !translates();
     if (this.#example.hidden) return;
     const name = state.model;
-    if (!this.#examples.has(name)) this.#examples.set(name, await firstSample(name));
+    const suggested = currentModel()?.examples?.texts[0];
+    if (!this.#examples.has(name)) this.#examples.set(name, suggested ?? (await firstSample(name)));
     const text = this.#examples.get(name);
     if (name !== state.model) return;
     this.#example.hidden = Boolean(state.text) || !text;
