@@ -17,7 +17,7 @@ MAX_SECONDS = 60.0  # for a refusal; most of it loads torch
 IMPORT_MB = 600.0  # of a process that has loaded torch and prepared the text
 SIZES = (
     "model.d_model=65536",
-    "model.d_ff=1048576",
+    "model.d_ff=1048576 model.d_model=8192",
     "model.n_encoder_layers=1000 model.d_model=8192",
     "model.positions=learned model.max_positions=1048576 model.d_model=8192",
     "training.accumulate=10000000",
