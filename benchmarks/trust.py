@@ -105,7 +105,9 @@ def report_kept(name: str, pairs: Sequence[tuple[str, str]], translator: Transla
     kept = [is_kept(span, item.text) for (_, span), item in zip(pairs, translations, strict=True)]
     n_flagged = sum(sign in item.warnings for item, ok in zip(translations, kept, strict=True) if not ok)
     silent = len(pairs) - sum(kept) - n_flagged
+    n_false = sum(sign in item.warnings for item, ok in zip(translations, kept, strict=True) if ok)
     result = f"kept {sum(kept) / len(pairs):.1%}, lost and flagged {n_flagged}, silent {silent}"
+    result += f"; kept and flagged {n_false}"
     print(f"| {name} | {len(pairs)} | {result} | |", flush=True)
 
 

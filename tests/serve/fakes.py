@@ -27,6 +27,7 @@ class UppercaseTranslator:
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds  # per batch
         self.batches: list[list[str]] = []
+        self.warnings: tuple[str, ...] = ()
         self.released = threading.Event()
         self.released.set()
         self.started = threading.Event()
@@ -56,7 +57,7 @@ class UppercaseTranslator:
         words = text.split()
         tokens = tuple(Token(f"▁{word}", 0.5) for word in words) if details else ()
         alignment = tuple((i, i) for i in range(len(words))) if details else ()
-        return Translation(text, -1.0, tokens, alignment, alternatives)
+        return Translation(text, -1.0, tokens, alignment, alternatives, warnings=self.warnings)
 
     @property
     def texts(self) -> list[str]:

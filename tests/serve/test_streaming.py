@@ -16,6 +16,8 @@ from regard.serve.api.streaming import iter_parts
 from regard.serve.http.problem import Problem
 from regard.text.sentences import Part, sentences, split_lines
 
+from .fakes import UppercaseTranslator, create_client, served
+
 FRAGMENTS = ["a", "Bc", "etc", "1", ".", "!", " ", "  ", "\n", "\r\n", "。", "」", ")", '"', "»", "("]
 
 
@@ -55,3 +57,17 @@ def test_stream_and_response_have_the_same_text(split: bool) -> None:
     assert "".join(event["text"] + event["separator"] for event in events[:-1]) == whole["text"]
     assert len(events) - 1 == whole["n_parts"] == (4 if split else 2)
     assert libre.json()["translatedText"].strip() == whole["text"]
+
+
+def test_warnings_are_in_both_apis_and_the_stream() -> None:
+    translator = UppercaseTranslator()
+    translator.warnings = ("numbers",)
+    with create_client(served(translator)) as client:
+        whole = client.post("/v1/translate", json={"text": "a 3"}).json()["translations"][0]
+        streamed = client.post("/v1/translate?stream=1", json={"text": "a 3"}).text
+        libre = client.post("/translate", json={"q": ["a 3", "b"], "source": "auto", "target": "de"}).json()
+        translator.warnings = ()
+        assert "warnings" not in client.post("/translate", json={"q": "a", "source": "auto", "target": "de"}).json()
+    assert whole["warnings"] == ["numbers"]
+    assert '"warnings":["numbers"]' in streamed
+    assert libre["warnings"] == [["numbers"], ["numbers"]]

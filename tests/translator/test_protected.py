@@ -24,6 +24,7 @@ KEEP = Protection()
         ("2024년 5월 3일", "May 3, 2024"),
         ("at 8:30", "um 8.30 Uhr"),
         ("the 1st and 2nd", "der erste und zweite"),
+        ("for 2.00 Euro", "pour 2 euros"),
         ("21 men", "einundzwanzig Männer"),
         ("Hi {name}, {0}%s %(n)d $HOME ${A} <br/>", "<br/> {name} {0} %s %(n)d $HOME ${A}"),
         ("Run `x = 1` in main.py.", "main.py: `x = 1`"),

@@ -37,6 +37,7 @@ _NUMBER = re.compile(r"(?<!\d)(?<!\d[.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|
 _DATE = re.compile(r"\d{1,2}\.\d{1,2}\.(?:\d{4}|\d{2})")
 _WORD_AFTER = re.compile(r"\s?([^\W\d_]+)")
 _SEPARATORS = re.compile(r"\D+")
+_ZEROS = re.compile(r"(?<=\d)[.,]00?\Z")  # 2.00 is 2
 _DECIMALS = re.compile(r"[.,](\d{1,2})\Z")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 KEPT_NUMBERS = "kept_numbers"  # fact about a model
@@ -149,7 +150,8 @@ def numbers(text: str) -> list[Number]:
         word = _WORD_AFTER.match(text, match.end())
         scale = 1 if word is None else scale_of(word[1])
         scaled = {_scaled(match[0], scale)} if scale > 1 and len(digits) < _MAX_SCALED_DIGITS else set()
-        found.append(Number(match[0], frozenset({digits, *scaled})))
+        whole = {_canonical(match[0][: zeros.start()])} if (zeros := _ZEROS.search(match[0])) else set()
+        found.append(Number(match[0], frozenset({digits, *scaled, *whole})))
     return found
 
 
