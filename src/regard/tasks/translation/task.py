@@ -41,7 +41,7 @@ from regard.translator.protected import number_facts
 from regard.translator.splitting import sentence_facts
 from regard.translator.warning_signs import warning_facts
 
-SAMPLED_LINES = 2_000  # of the training text, to see what it is like
+SAMPLED_LINES = 20_000  # of the training text, to see what it is like
 WARNED_LINES = 3  # as many times the lines that validation translates, to fit the thresholds of warnings
 ALIGNED_PAIRS = 2_000  # alignment scores are stable from about a thousand pairs
 ALIGNED_CELLS = 2_000_000  # (source token, target token) pairs, which are all in memory at once
