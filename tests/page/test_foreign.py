@@ -39,6 +39,12 @@ def url(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             process.terminate()
 
 
+def words_of_look(page: Page, url: str, model: str, text: str) -> int:
+    """How many words the translation of a look has: the one above it may have been searched again, for a lost number."""
+    look = page.request.post(f"{url}v1/look", data={"text": text, "model": model}).json()
+    return len(look["target"]["text"].split())
+
+
 def expect_no_attention(page: Page) -> None:
     text = page.locator("body").inner_text()
     assert not re.search("attention|어텐션", text, re.IGNORECASE), text
@@ -82,16 +88,15 @@ def test_translator_without_attention_shows_what_there_is(
 
 def test_look_without_attention_draws_predictions_and_recorded_vectors(open_page: PageOpener, url: str) -> None:
     page = open_page(url, "look", model="bag", text="1 2 3")
-    words = page.locator("#words .word")
+    n_words = words_of_look(page, url, "bag", "1 2 3")
     rows = page.locator(".recorded tbody tr")
-    expect(words.first).to_be_visible()
-    expect(rows).to_have_count(words.count() + 1)  # and the end of the sentence
+    expect(rows).to_have_count(n_words + 1)  # and the end of the sentence
     expect(rows.first).to_contain_text("%")
     captions = page.locator(".recorded figcaption")
     expect(captions).to_have_text(
         [re.compile(r"words_in\.embedding.*source 4 × unit 32"), re.compile(r"gru\.states.*× unit 32")]
     )
-    expect(page.locator(".recorded canvas")).to_have_count(4 + words.count() + 1)
+    expect(page.locator(".recorded canvas")).to_have_count(4 + n_words + 1)
     page.get_by_role("button", name="한국어").click()
     expect(captions.first).to_contain_text("원문 4 × 유닛 32")
 
@@ -110,8 +115,8 @@ def test_what_each_word_depends_on_is_measured_when_the_section_is_opened(
     section.locator("summary").first.click()
     expect(section.locator("figcaption")).to_have_text([re.compile(f"^{name}") for name in measures])
     expect(section.locator(".heat-columns").last.locator(".heat-label")).to_have_text(["1", "2", "3", "</s>"])
-    rows, n_words = section.locator(".table-scroll tbody tr"), page.locator("#words .word").count()
-    expect(rows).to_have_count(n_words + 1)
+    rows = section.locator(".table-scroll tbody tr")
+    expect(rows).to_have_count(words_of_look(page, url, model, "1 2 3") + 1)
     expect(rows.last).to_contain_text("mean")
     page.locator("textarea").first.fill("4 5")
     expect(section.locator(".heat-columns").last.locator(".heat-label")).to_have_text(["4", "5", "</s>"])
@@ -175,7 +180,7 @@ def test_classifier_shows_its_label_and_what_it_depends_on(open_page: PageOpener
     rows = page.locator(".recorded table").nth(1).locator("tbody tr")
     expect(rows).to_have_count(4)
     expect(rows.locator("th")).to_have_text(["the", "film", "was", "dull"])
-    expect(rows.last.locator("td").first).to_have_text(re.compile(r"^\d+(\.\d+)?%$"))
+    expect(rows.last.locator("td").first).to_have_text(re.compile(r"^<?\d+(\.\d+)?%$"))
     captions = page.locator(".recorded figcaption", has_text="self_attention.weights")
     expect(captions).to_have_count(4)  # two layers with two heads
     expect(captions.last).to_contain_text("encoder.1.self_attention.weights · head 2")

@@ -34,7 +34,7 @@ def test_right_to_left_words_do_not_reverse_a_sentence_of_the_page(
 ) -> None:
     fake_server.edits["/v1/look"] = lambda look: look["target"].update(text="\u2069\u202eother")
     page = open_page(fake_server.url, "look", text="\u2069\u202eevil")
-    expect(page.locator("#view-look .note")).to_contain_text(isolated("\u202eother"))
+    expect(page.locator("#view-look .note").first).to_contain_text(isolated("\u202eother"))
     page.locator("#tab-translate").click()
     page.locator(".words .word").first.hover()
     source, target = isolated("\u202eevil"), isolated("live\u202e")
