@@ -40,7 +40,7 @@ def url(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def words_of_look(page: Page, url: str, model: str, text: str) -> int:
-    """How many words the translation of a look has: the one above it may have been searched again, for a lost number."""
+    """Words of the translation that a look shows. The page's may have been searched again, for a lost number."""
     look = page.request.post(f"{url}v1/look", data={"text": text, "model": model}).json()
     return len(look["target"]["text"].split())
 

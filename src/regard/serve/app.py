@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from regard import __version__
-from regard.serve.api.routes import inside_router, predict_router, translate_router
+from regard.serve.api.routes import look_router, models_router, predict_router, translate_router
 from regard.serve.api.schemas import REQUESTS
 from regard.serve.http.access_log import AccessLog
 from regard.serve.http.admission import Admission, log_error
@@ -68,7 +68,8 @@ def create_app(service: Service, *, load: Callable[[ServedModel], Any] = load_le
     routers = [
         v1_translate_router,
         predict_router(service),
-        inside_router(service, look_service, training_status),
+        models_router(service, training_status),
+        look_router(service, look_service),
         libretranslate_router(service),
         monitoring_router(service, metrics, app),
     ]

@@ -40,6 +40,7 @@ _STREAM_PARAMETER = {
     "schema": {"type": "boolean", "default": False},
 }
 _TRANSLATED = "The translations, in the order of the texts."
+_MODEL_NAME = Query(None, description="Model name from /v1/models; the default is the first model.")
 _EVENT_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
@@ -106,16 +107,30 @@ def predict_router(service: Service) -> APIRouter:
     return router
 
 
-def inside_router(service: Service, look_service: LookService, training_status: TrainingStatus) -> APIRouter:
-    """The other routes that the page uses: models, their internals, and their training."""
+def models_router(service: Service, training_status: TrainingStatus) -> APIRouter:
+    """The models and their training."""
     router = APIRouter(tags=["look inside"])
-    model_name = Query(None, description="Model name from /v1/models; the default is the first model.")
 
     @router.get("/v1/models", summary="List the models", response_model=ModelsReply, responses=ERRORS)
     async def models() -> Response:
         ready = service.ready
         service.load_finished_runs()
         return JsonResponse({"models": [model_record(model, ready) for model in service.models.values()]})
+
+    @router.get(
+        "/v1/training",
+        summary="Training progress and history of a model",
+        responses={200: {"description": "Format regard-run/2: recipe, progress, losses and scores."}, **ERRORS},
+    )
+    async def training(model: str | None = _MODEL_NAME) -> Response:
+        return JsonResponse(await training_status.read(service.get_model(model)))
+
+    return router
+
+
+def look_router(service: Service, look_service: LookService) -> APIRouter:
+    """What a model computes."""
+    router = APIRouter(tags=["look inside"])
 
     @router.post(
         "/v1/look",
@@ -159,18 +174,10 @@ def inside_router(service: Service, look_service: LookService, training_status: 
         summary="Statistics of every attention head on the run's validation text",
         responses={200: {"description": "Format regard-heads/1: what each head attends to."}, **ERRORS},
     )
-    async def heads(model: str | None = model_name) -> Response:
+    async def heads(model: str | None = _MODEL_NAME) -> Response:
         served_model = service.pick(name=service.get_model(model).name)
         service.require_ready(served_model)
         return JsonResponse(await look_service.heads(served_model))
-
-    @router.get(
-        "/v1/training",
-        summary="Training progress and history of a model",
-        responses={200: {"description": "Format regard-run/2: recipe, progress, losses and scores."}, **ERRORS},
-    )
-    async def training(model: str | None = model_name) -> Response:
-        return JsonResponse(await training_status.read(service.get_model(model)))
 
     return router
 
