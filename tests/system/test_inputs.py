@@ -66,7 +66,9 @@ def test_progress_is_plain_lines_on_stderr(regard: Any, text: Any, tmp_path: Pat
     assert first_words[5:8] == ["data", "model", "training"]
     assert re.search(r"^step 1/4  loss \d+\.\d+  [\d,]+ tokens/s", result.stderr, re.MULTILINE)
     assert len(re.findall(r"validation: loss \d", result.stderr)) == 2
-    assert result.stderr.splitlines()[-2:] == ["the model is in run/model", "the report is in run/report.html"]
+    *paths, verdict = result.stderr.splitlines()[-3:]
+    assert paths == ["the model is in run/model", "the report is in run/report.html"]
+    assert verdict.startswith("BLEU ")
 
 
 def test_run_directory_has_the_documented_files(
