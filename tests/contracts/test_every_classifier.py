@@ -72,7 +72,7 @@ def test_every_word_and_the_segments_count(make: Maker) -> None:
 
 def test_tracing_changes_nothing_and_shows_the_embeddings_once(make: Maker) -> None:
     model, batch, trace = make().eval(), make_batch(), Trace()
-    torch.testing.assert_close(model(*batch.inputs, trace), model(*batch.inputs), **CLOSE)
+    torch.testing.assert_close(model(*batch.inputs, trace=trace), model(*batch.inputs), **CLOSE)
     assert [site.axes for site in trace.sites("embedding")] == [("source", "unit")]
     assert [site.shape for site in trace.sites("logits")] == [(N_CLASSES,)]
 

@@ -1,7 +1,7 @@
 """What all models have in common: the configuration, the loss as a sum of terms, and the interface of translation.
 
 Shapes: B batch, S source, T target, D size of the last layer, N predictions, V classes, for example the vocabulary,
-C classes of texts
+C classes of examples
 """
 
 from __future__ import annotations
@@ -143,30 +143,38 @@ class TranslationModel(Model):
 
 
 class ClassificationModel(Model):
-    """A vector per text, and from it a softmax over the classes.
+    """A vector per example, and from it a softmax over the classes."""
+
+    own_parts = ("output",)
+    output: nn.Linear
+
+    @abstractmethod
+    def features(self, *inputs: Any, **trace: Any) -> Tensor:
+        """The inputs of a batch, with `trace` as the last argument → (B, D): what the logits are computed from."""
+
+    def forward(self, *inputs: Tensor, trace: Trace | None = None) -> Tensor:
+        """The inputs of a batch → logits (B, C)."""
+        logits: Tensor = self.output(self.features(*inputs, trace=trace))
+        if trace is not None:
+            trace.record("logits", logits, kind="logits", axes=("class",))
+        return logits
+
+    def terms(self, batch: Batch, trace: Trace | None = None) -> tuple[Term, ...]:
+        """One term: the class of every example."""
+        hidden = self.features(*batch.inputs, trace=trace)  # (B, D)
+        return (Term("class", hidden, self.output.weight, self.output.bias, batch.targets[0]),)
+
+
+class TextClassificationModel(ClassificationModel):
+    """A classifier of texts.
 
     The inputs of a batch are ids (B, T), which begin with bos, and segments (B, T): 0, and 1 in the second text of a
     pair. `regard.data.collate_texts` makes them.
     """
 
     reads_text = True
-    own_parts = ("output",)
-    output: nn.Linear
     pad_id: int
 
     @abstractmethod
     def features(self, ids: Tensor, segments: Tensor, trace: Trace | None = None) -> Tensor:
-        """(B, T), (B, T) → (B, D): what the logits are computed from."""
-
-    def forward(self, ids: Tensor, segments: Tensor, trace: Trace | None = None) -> Tensor:
-        """(B, T), (B, T) → logits (B, C)."""
-        logits: Tensor = self.output(self.features(ids, segments, trace))
-        if trace is not None:
-            trace.record("logits", logits, kind="logits", axes=("class",))
-        return logits
-
-    def terms(self, batch: Batch, trace: Trace | None = None) -> tuple[Term, ...]:
-        """One term: the class of every text."""
-        ids, segments = batch.inputs
-        hidden = self.features(ids, segments, trace)  # (B, D)
-        return (Term("class", hidden, self.output.weight, self.output.bias, batch.targets[0]),)
+        """(B, T), (B, T) → (B, D)."""

@@ -10,7 +10,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.models.base import ClassificationModel, ModelConfig
+from regard.models.base import ModelConfig, TextClassificationModel
 from regard.nn import (
     Activation,
     Dropout,
@@ -73,7 +73,7 @@ PRESETS: dict[str, EncoderConfig] = {
 }
 
 
-class EncoderClassifier(ClassificationModel):
+class EncoderClassifier(TextClassificationModel):
     """Embedding, encoder layers, a vector per text, and a softmax over its classes."""
 
     def __init__(

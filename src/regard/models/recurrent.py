@@ -23,7 +23,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.models.base import ClassificationModel, ModelConfig, TranslationModel
+from regard.models.base import ModelConfig, TextClassificationModel, TranslationModel
 from regard.nn import (
     CellName,
     Dropout,
@@ -296,7 +296,7 @@ class GRU(Recurrent):
     cell = "gru"
 
 
-class RecurrentClassifier(ClassificationModel):
+class RecurrentClassifier(TextClassificationModel):
     """A vector per text: the states at its ends, or with "additive" attention a weighted mean of all states.
 
     As Yang et al. (2016) do, attention asks with a vector that is learned, since there is no decoder.

@@ -8,8 +8,9 @@ import torch
 from regard.artifact import LoadedModel
 from regard.errors import UserError
 from regard.models.encoder import EncoderClassifier, EncoderConfig
+from regard.tasks.classes import fit_temperature
 from regard.tasks.classification.look import look_at_text
-from regard.tasks.classification.predictor import Classifier, fit_temperature
+from regard.tasks.classification.predictor import Classifier
 from regard.text import Tokenizer, TokenizerPair, train_tokenizer
 
 

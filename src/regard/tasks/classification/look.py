@@ -107,7 +107,7 @@ def _gradients(classifier: Classifier, batch: Batch, label: int) -> Tensor:
     """(T,): ‖∂ log p(label) / ∂ e_i‖ at every sub-word."""
     trace = Trace(gradient=True)
     with torch.inference_mode(False), torch.enable_grad():
-        logits = classifier.model(*batch.inputs, trace)  # (1, C)
+        logits = classifier.model(*batch.inputs, trace=trace)  # (1, C)
         embeddings = [trace[site.path] for site in trace.sites("embedding")]
         if not embeddings:
             raise UserError("this model does not show its embeddings, so there are no gradients of them")

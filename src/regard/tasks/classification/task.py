@@ -6,29 +6,23 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import torch
-from torch import Tensor
-
-from regard.artifact import Description, LoadedModel
+from regard.artifact import Description
 from regard.data import LabelledTexts, TextCollator
 from regard.errors import DataError, RecipeError
-from regard.evaluate.classes import Confusion, calibration_error
-from regard.metrics import Measure
-from regard.models import ClassificationModel, ModelConfig
+from regard.models import ModelConfig
 from regard.models.defaults import ClassificationDefaults
-from regard.tasks.classification.predictor import LABELS_FILE, Classifier, fit_temperature, read_labels
+from regard.tasks.classes import LABELS_FILE, LabelledData, LabelTask, evaluation_of
+from regard.tasks.classification.predictor import Classifier
 from regard.tasks.classification.prepare import Example, encode, read_split
 from regard.tasks.classification.sections import ClassificationDataConfig, ClassificationTextConfig
-from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
+from regard.tasks.task import Evaluation, Examined, Inherited, OnProgress
 from regard.tasks.vocabulary import make_tokenizer
 from regard.text import LabelledFile, Tokenizer, TokenizerPair, read_labelled
 from regard.text.vocabulary import default_vocab_size
-from regard.training import TrainingConfig, Validation
-from regard.training.validation import evaluation_mode
+from regard.training import TrainingConfig
 
 _N_SAMPLES = 3
 _SAMPLE_CHARACTERS = 300
@@ -49,17 +43,15 @@ class ClassificationRecipe(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassificationData(Data):
+class ClassificationData(LabelledData):
     """Texts as ids, and their labels."""
 
     train: LabelledTexts
     validation: LabelledTexts
     tokenizers: TokenizerPair
-    labels: tuple[str, ...]
-    samples: dict[int, dict[str, str]]  # some validation examples, by their number
 
 
-class ClassificationTask(Task[ClassificationData]):
+class ClassificationTask(LabelTask[ClassificationData]):
     """Labelled text in, a classifier out."""
 
     name = "classification"
@@ -69,19 +61,10 @@ class ClassificationTask(Task[ClassificationData]):
     architecture = "encoder"
     defaults = ClassificationDefaults()
     starts_from = ("classification", "pretraining", "language")
-    measures = (
-        Measure("loss", "loss", 4, higher_is_better=False),
-        Measure("accuracy", "accuracy", 1, higher_is_better=True, is_share=True),
-        Measure("macro_f1", "macro F1", 1, higher_is_better=True, is_share=True),
-        Measure("matthews", "Matthews", 3, higher_is_better=True),
-        Measure("calibration_error", "calibration error", 1, higher_is_better=False, is_share=True),
-    )
     examples = "texts"
     unit = "texts"
 
     def check(self, recipe: ClassificationRecipe) -> None:
-        if recipe.training.best_by == "calibration_error":
-            raise ValueError("training.best_by = 'calibration_error' is only measured by regard evaluate")
         limit, length = recipe.config.max_length, recipe.text.max_length
         if limit is not None and length + _MAX_OTHERS > limit:
             raise ValueError(
@@ -93,10 +76,6 @@ class ClassificationTask(Task[ClassificationData]):
         tokenizer = parent.tokenizers.source
         values = {"kind": tokenizer.kind, "vocabulary": tokenizer.size}
         return Inherited({"text": values}, {"text": values})
-
-    def continues(self, parent: Description, data: ClassificationData) -> bool:
-        """Only with the same labels the softmax is the parent's too."""
-        return parent.task == self.name and read_labels(parent) == list(data.labels)
 
     def examine(self, recipe: ClassificationRecipe, on_progress: OnProgress) -> Examined:
         on_progress("reading the labelled text", 0, None)
@@ -146,23 +125,6 @@ class ClassificationTask(Task[ClassificationData]):
         files = ", ".join(path.name for config in recipe.data.train for path in config.file().files)
         return f"{files} ({len(data.train):,} texts, {len(data.labels)} labels)"
 
-    def validate(
-        self, model: ClassificationModel, data: ClassificationData, config: TrainingConfig, device: torch.device
-    ) -> Validation:
-        logits, classes = _logits(model, data, config, device)
-        predicted = logits.argmax(-1)
-        loss = float(torch.nn.functional.cross_entropy(logits, classes))
-        confusion = Confusion.of(data.labels, classes.tolist(), predicted.tolist())
-        samples = tuple(sample | {"predicted": data.labels[predicted[i]]} for i, sample in data.samples.items())
-        return Validation({"loss": loss} | confusion.measures, samples)
-
-    def finish(
-        self, loaded: LoadedModel, data: ClassificationData, config: TrainingConfig, device: torch.device
-    ) -> dict[str, Any]:
-        """The temperature that calibrates the probabilities."""
-        with evaluation_mode(loaded.model):
-            return {"temperature": fit_temperature(*_logits(loaded.model, data, config, device))}
-
     def predictor(self, described: Description) -> Classifier:
         return Classifier.load(described)
 
@@ -180,18 +142,8 @@ class ClassificationTask(Task[ClassificationData]):
             gold += [predictor.labels.index(label) for label in lines.labels]
             inputs = (list(texts) if predictor.n_texts > 1 else texts[0] for texts in lines.texts)
             predictions += predictor.predict(list(inputs))
-        predicted = [predictor.labels.index(prediction.label) for prediction in predictions]
-        confusion = Confusion.of(predictor.labels, gold, predicted)
-        is_right = [a == b for a, b in zip(gold, predicted, strict=True)]
-        error = calibration_error([prediction.probability for prediction in predictions], is_right)
-        return Evaluation(
-            metrics=confusion.measures | {"calibration_error": error},
-            n_examples=len(gold),
-            intervals=confusion.intervals(),
-            details={"labels": list(predictor.labels), "confusion": confusion.counts.tolist()},
-            text=confusion.to_text(),
-            draw=partial(_draw, confusion, ", ".join(file.name for file in files)),
-        )
+        names = ", ".join(file.name for file in files)
+        return evaluation_of(predictor.labels, gold, predictions, names, self.examples)
 
     def look(self, described: Description, value: Any) -> Any:
         from regard.tasks.classification.look import look_at_text
@@ -227,17 +179,6 @@ def _sizes(tokenizer: Tokenizer, n_classes: int, n_texts: int, parent: Descripti
     return sizes | {"n_classes": n_classes}
 
 
-def _logits(
-    model: ClassificationModel, data: ClassificationData, config: TrainingConfig, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """(N, C) logits of the validation examples, and their classes (N,), in the order of the file."""
-    logits, classes = torch.empty(len(data.validation), len(data.labels)), torch.from_numpy(data.validation.classes)
-    with evaluation_mode(model):
-        for batch in data.validation_batches(config.max_tokens):
-            logits[torch.from_numpy(batch.indices)] = model(*batch.to(device).inputs).float().cpu()
-    return logits, classes
-
-
 def _labelled_files(paths: Sequence[Path]) -> list[LabelledFile]:
     """A file without a tab in its first line has labels, and the next file their texts."""
     files, rest = [], list(paths)
@@ -246,10 +187,3 @@ def _labelled_files(paths: Sequence[Path]) -> list[LabelledFile]:
         cells = next(iter(LabelledFile(first).rows("raise")), (0, []))[1]
         files.append(LabelledFile(first, rest.pop(0) if len(cells) == 1 and rest else None))
     return files
-
-
-def _draw(confusion: Confusion, files: str) -> Any:
-    from regard.lens.plots.confusion import draw_confusion
-
-    sentence = f"{files}: {confusion.counts.sum():,} texts, accuracy {confusion.measures['accuracy']:.1%}"
-    return draw_confusion(confusion.classes, confusion.counts, "Confusion matrix", sentence)
