@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.models import ARCHITECTURES, Architecture, ModelConfig, TranslationModel
-from regard.nn import Dropout, Trace
+from regard.nn import Cost, Dropout, Trace, product_flops
 
 
 class BagOfWordsConfig(ModelConfig, frozen=True, extra="forbid"):
@@ -83,6 +83,10 @@ class BagOfWords(TranslationModel):
     def step(self, last: Tensor, state: Bag) -> tuple[Tensor, Bag]:
         states, hidden = self.gru(self.words_out(last[:, None]), state.mean[None])  # (B, 1, D), (1, B, D)
         return self.logits(states[:, 0]).log_softmax(-1), Bag(hidden[0])
+
+    def cost(self, *lengths: int) -> Cost:
+        n_target = lengths[1]
+        return Cost(product_flops(n_target, self, self.out), n_target, n_target)
 
 
 ARCHITECTURES["bag-of-words"] = Architecture(

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from torch import Tensor, nn
 
 from regard.data import Batch, Place
-from regard.nn import Trace, linear
+from regard.nn import Cost, Trace, linear
 
 
 class ModelConfig(BaseModel, ABC, frozen=True, extra="forbid"):
@@ -85,6 +85,10 @@ class Model(nn.Module, ABC):
     def penalty(self, place: Place) -> Tensor | None:
         """A penalty on the weights alone, added to the loss once per update."""
         return None
+
+    def cost(self, *lengths: int) -> Cost:
+        """Of one example, whose inputs have these lengths: of a translation, the source and the target."""
+        raise NotImplementedError(f"{type(self).__name__} has no cost")
 
     @property
     def n_parameters(self) -> int:

@@ -19,7 +19,19 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.models.base import ModelConfig, TranslationModel
-from regard.nn import Convolution, Dropout, Embedding, Linear, Trace, at, select_shared
+from regard.nn import (
+    Convolution,
+    Cost,
+    Dropout,
+    Embedding,
+    Linear,
+    Trace,
+    at,
+    layers_to_reach,
+    longest,
+    product_flops,
+    select_shared,
+)
 
 
 class ByteNetConfig(ModelConfig, frozen=True, extra="forbid"):
@@ -194,6 +206,16 @@ class ByteNet(TranslationModel):
             new.append(past)
         log_probs = self.logits(self._read(y)).log_softmax(-1)
         return log_probs, ByteNetState(t + 1, tuple(new), state.memory, state.n_beams)
+
+    def cost(self, *lengths: int) -> Cost:
+        """Table 1, convolutional: paths grow with the logarithm of the length, as long as dilations double."""
+        (s, t), kernel, dilated = lengths, self.config.kernel, dilations(self.config)
+        n_columns = int(self.unfolded_lengths(torch.tensor([s])))
+        flops = product_flops(n_columns, self.encoder)
+        flops += product_flops(t, self.decoder, self.join, self.readout, self.output_weight)
+        in_encoder = layers_to_reach(s - 1, [(kernel - 1) // 2 * dilation for dilation in dilated])
+        in_decoder = layers_to_reach(t - 1, [(kernel - 1) * dilation for dilation in dilated])
+        return Cost(flops, 2 * len(dilated), longest(in_encoder, in_decoder))
 
     def _embed(self, embedding: Embedding, ids: Tensor, trace: Trace | None = None) -> Tensor:
         """(…) → (…, D)."""

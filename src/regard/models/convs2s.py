@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from regard.models.base import ModelConfig, TranslationModel
 from regard.nn import (
     Convolution,
+    Cost,
     Dropout,
     InputEmbedding,
     KeyValues,
@@ -31,9 +32,13 @@ from regard.nn import (
     Linear,
     Trace,
     at,
+    attention_flops,
     attention_weights,
     dot_product_scores,
+    layers_to_reach,
+    longest,
     padding_visible,
+    product_flops,
     select_shared,
 )
 
@@ -277,6 +282,19 @@ class ConvS2S(TranslationModel):
             new.append(past)
         log_probs = self.logits(self.decoder_out(x)).log_softmax(-1)
         return log_probs, ConvS2SState(state.position + 1, tuple(new), state.memory, state.n_beams)
+
+    def cost(self, *lengths: int) -> Cost:
+        """Table 1, convolutional, without dilation: paths grow with the length, except those that attention takes."""
+        (s, t), reach = lengths, self.config.kernel - 1
+        n_encoder, n_decoder = len(self.encoder), len(self.decoder)
+        flops = product_flops(s, self.encoder, self.encoder_in, self.encoder_out)
+        flops += product_flops(t, self.decoder, self.decoder_in, self.decoder_out, self.output_weight)
+        flops += n_decoder * attention_flops(t, s, self.config.d_model)
+        in_encoder, in_decoder = (
+            layers_to_reach(s - 1, [reach // 2] * n_encoder),
+            layers_to_reach(t - 1, [reach] * n_decoder),
+        )
+        return Cost(flops, n_encoder + n_decoder, longest(in_encoder, in_decoder))
 
     def _recorded(self, x: Tensor, stack: Literal["encoder", "decoder"], layer: int, trace: Trace | None) -> Tensor:
         """The output of a layer, (B, T, D)."""

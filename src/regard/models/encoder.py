@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.models.base import ModelConfig, TextClassificationModel
 from regard.nn import (
     Activation,
+    Cost,
     Dropout,
     Embedding,
     EncoderLayer,
@@ -23,7 +24,9 @@ from regard.nn import (
     SinusoidalPositions,
     Trace,
     at,
+    attention_flops,
     padding_visible,
+    product_flops,
 )
 
 
@@ -106,6 +109,13 @@ class EncoderClassifier(TextClassificationModel):
             x = layer(x, visible, at(trace, f"encoder.{i}", ("source", "source")))
         out: Tensor = self.dropout(self._pool(self.encoder_norm(x), visible))
         return out
+
+    def cost(self, *lengths: int) -> Cost:
+        """As of the Transformer's encoder, and of the softmax over the classes."""
+        [t] = lengths
+        n = len(self.encoder)
+        flops = product_flops(t, self.encoder) + n * attention_flops(t, t, self.config.d_model)
+        return Cost(flops + product_flops(1, self.output), n, 1)
 
     def _pool(self, x: Tensor, visible: Tensor | None) -> Tensor:
         """(B, T, D) → (B, D)."""

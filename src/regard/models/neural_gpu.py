@@ -29,7 +29,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.data import Place
 from regard.models.base import ModelConfig, TranslationModel
-from regard.nn import Dropout, Embedding, LinearPart, Trace, at
+from regard.nn import Cost, Dropout, Embedding, LinearPart, Trace, at, product_flops
 
 KERNEL = 3  # columns, and rows if there are several
 RECOMPUTED_FROM = 48  # steps from this one on are computed again for the gradient, or long sentences need gigabytes
@@ -228,7 +228,7 @@ class NeuralGPU(TranslationModel):
 
     def encode(self, src: Tensor, trace: Trace | None = None) -> NeuralGPUState:
         lengths = (src != self.pad_id).sum(1)  # (B,)
-        n_columns = lengths if self.decoder is None else (6 * lengths + 4) // 5 + 2
+        n_columns = self._n_columns(lengths)
         n_steps, n = int(lengths.max()), int(n_columns.max())
         x = self._embed(self.source, src, at(trace, "source", ("source",)))  # (B, S, D)
         x = x.masked_fill((src == self.pad_id)[:, :, None], 0.0)[:, :, None]
@@ -243,6 +243,9 @@ class NeuralGPU(TranslationModel):
             axes = ("step", "column", "row", "unit")
             trace.at("encoder").record("memory", torch.stack(over_time, 1), kind="memory", axes=axes)
         return NeuralGPUState(memory, n_columns, dropout)
+
+    def _n_columns(self, lengths: Tensor) -> Tensor:
+        return lengths if self.decoder is None else (6 * lengths + 4) // 5 + 2
 
     def start(self, memory: NeuralGPUState) -> NeuralGPUState:
         if self.decoder is None:
@@ -275,6 +278,24 @@ class NeuralGPU(TranslationModel):
         else:
             read, new = self._advance([layer[:, 0] for layer in self._write(last[:, None])], state)
         return self.logits(read).log_softmax(-1), new
+
+    def cost(self, *lengths: int) -> Cost:
+        """A step over all columns for each symbol of the source, and for each of the target.
+
+        Information moves by two columns per layer: as far as r, and from there as far as the candidate.
+        """
+        (s, t), n_rows = lengths, self.config.n_rows
+        n_columns = int(self._n_columns(torch.tensor(s)))
+        flops = product_flops(s * n_columns * n_rows, self.encoder) // self.config.n_sets
+        n_layers, n_steps, distance = self.config.n_layers, s, max(s, t) - 1
+        if self.decoder is not None:
+            n_steps += t
+            n_cells = n_rows * sum(max(n_columns, position + 1) for position in range(t))
+            weights = [(layer.gates, layer.candidate) for layer in self.decoder.grus]
+            flops += sum(product_flops(n_cells, *pair) for pair in weights) // self.config.n_sets
+            tapes = [layer.tape for layer in self.decoder.grus if layer.tape is not None]
+            flops += product_flops(3 * n_rows * t, *tapes)  # a symbol is seen from three columns
+        return Cost(flops + product_flops(t, self.output_weight), n_layers * n_steps, max(1, (distance + 1) // 2))
 
     def _advance(self, symbol: Sequence[Tensor], state: NeuralGPUState) -> tuple[Tensor, NeuralGPUState]:
         """Writes a symbol, per layer (B, 3, R, 3·D), and makes a step → the features (B, D) of the next one."""

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from regard.models.base import ModelConfig, TextClassificationModel, TranslationModel
 from regard.nn import (
     CellName,
+    Cost,
     Dropout,
     Embedding,
     KeyValues,
@@ -36,9 +37,11 @@ from regard.nn import (
     Trace,
     additive_scores,
     at,
+    attention_flops,
     attention_weights,
     dot_product_scores,
     padding_visible,
+    product_flops,
     select_shared,
     select_states,
 )
@@ -129,7 +132,7 @@ class RecurrentAttention(nn.Module):
             self.query = Linear(d_model, d_model, bias=False)  # W
             self.energy = nn.Parameter(torch.empty(1, d_model))  # v; Bahdanau's v = 0 would keep W and U from learning
             nn.init.normal_(self.energy, std=d_model**-0.5)
-        self.kind = kind
+        self.kind, self.d_model = kind, d_model
         self.matrices = {name: 1 for name, _ in self.named_parameters() if name.endswith("weight")}  # for Muon
 
     def keys_values(self, outputs: Tensor) -> KeyValues:
@@ -148,6 +151,12 @@ class RecurrentAttention(nn.Module):
             trace.record("weights", weights, kind="attention", axes=("head", "target", "source"))
         mean = weights @ source.v
         return torch.zeros_like(mean) if self.is_off else mean
+
+    def flops(self, n_states: int, n_outputs: int) -> int:
+        """Of this many states that attend to as many outputs of the encoder."""
+        keys = product_flops(n_outputs, self.key) if self.kind != "dot" else 0
+        queries = product_flops(n_states, self.query) if self.kind == "additive" else 0
+        return keys + queries + attention_flops(n_states, n_outputs, self.d_model)
 
     def ablated(self, heads_off: Collection[int] = (), scale: bool = True, sees_future: bool = False) -> Self:
         """The same weights, but without its head the mean is zero."""
@@ -209,6 +218,19 @@ class Recurrent(TranslationModel):
     def step(self, last: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         features, state = self._decode(self._embed(self.target, last[:, None]), state)  # (R, 1, D)
         return self.logits(features[:, 0]).log_softmax(-1), state
+
+    def cost(self, *lengths: int) -> Cost:
+        """Table 1, recurrent: a step for each position, of the source and of the target, and paths as long.
+
+        Without attention, what the decoder knows of the source has passed through all steps between them.
+        """
+        s, t = lengths
+        n, attention = self.config.n_layers, self.attention
+        flops = product_flops(s, self.encoder) + product_flops(n, *self.bridge)
+        flops += product_flops(t, self.decoder, self.readout, self.output_weight)
+        if attention is None:
+            return Cost(flops, n * (s + t), s + t)
+        return Cost(flops + attention.flops(t, s), n * (s + t), max(s, t))
 
     def _embed(self, embedding: Embedding, ids: Tensor, trace: Trace | None = None) -> Tensor:
         """(B, T) → (B, T, D)."""
@@ -340,6 +362,13 @@ class RecurrentClassifier(TextClassificationModel):
             vector = self.attention(asked, self.attention.keys_values(states), visible, at(trace, "attention"))[:, 0, 0]
         out: Tensor = self.dropout(vector)
         return out
+
+    def cost(self, *lengths: int) -> Cost:
+        [t] = lengths
+        flops = product_flops(t, self.encoder) + product_flops(1, self.output)
+        if self.attention is not None:
+            flops += self.attention.flops(1, t)
+        return Cost(flops, self.config.n_layers * t, t)
 
 
 class RNNClassifier(RecurrentClassifier):

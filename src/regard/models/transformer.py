@@ -18,6 +18,7 @@ from regard.models.base import ModelConfig, TranslationModel
 from regard.nn import (
     Activation,
     AttentionKind,
+    Cost,
     Embedding,
     EncoderLayer,
     FeedForward,
@@ -30,7 +31,9 @@ from regard.nn import (
     SinusoidalPositions,
     Trace,
     at,
+    attention_flops,
     padding_visible,
+    product_flops,
     shared_rows,
 )
 
@@ -242,6 +245,16 @@ class Transformer(TranslationModel):
             past.append(kv)
         logits = self.logits(self.decoder_norm(y[:, 0]))  # (R, D) → (R, V)
         return logits.log_softmax(-1), replace(state, position=state.position + 1, past=tuple(past))
+
+    def cost(self, *lengths: int) -> Cost:
+        """Table 1, self-attention: all positions of a layer at once, and a path of one layer between any two."""
+        (s, t), d = lengths, self.config.d_model
+        flops = product_flops(s, self.encoder) + len(self.encoder) * attention_flops(s, s, d)
+        for layer in self._decoder_layers:
+            cross = layer.cross_attention
+            flops += product_flops(t, layer.self_attention, layer.feed_forward, cross.out) + attention_flops(t, t, d)
+            flops += (t + 2 * s) * product_flops(1, cross.qkv.weight) // 3 + attention_flops(t, s, d)
+        return Cost(flops + product_flops(t, self.output_weight), len(self.encoder) + len(self.decoder), 1)
 
     @property
     def _decoder_layers(self) -> list[DecoderLayer]:

@@ -7,6 +7,11 @@ from regard.nn.attention import attention_weights as attention_weights
 from regard.nn.attention import dot_product_scores as dot_product_scores
 from regard.nn.attention import padding_visible as padding_visible
 from regard.nn.convolution import Convolution as Convolution
+from regard.nn.cost import Cost as Cost
+from regard.nn.cost import attention_flops as attention_flops
+from regard.nn.cost import layers_to_reach as layers_to_reach
+from regard.nn.cost import longest as longest
+from regard.nn.cost import product_flops as product_flops
 from regard.nn.cross_entropy import linear_cross_entropy as linear_cross_entropy
 from regard.nn.dropout import Dropout as Dropout
 from regard.nn.embedding import Embedding as Embedding
