@@ -4,6 +4,7 @@ from regard.nn.attention import AttentionKind as AttentionKind
 from regard.nn.attention import MultiHeadAttention as MultiHeadAttention
 from regard.nn.attention import additive_scores as additive_scores
 from regard.nn.attention import attention_weights as attention_weights
+from regard.nn.attention import causal_visible as causal_visible
 from regard.nn.attention import dot_product_scores as dot_product_scores
 from regard.nn.attention import padding_visible as padding_visible
 from regard.nn.convolution import Convolution as Convolution
@@ -30,6 +31,9 @@ from regard.nn.recurrence import CellName as CellName
 from regard.nn.recurrence import Recurrence as Recurrence
 from regard.nn.recurrence import States as States
 from regard.nn.recurrence import select_states as select_states
+from regard.nn.relative import Distances as Distances
+from regard.nn.relative import RelativeAttention as RelativeAttention
+from regard.nn.relative import ScoreBiases as ScoreBiases
 from regard.nn.state import KeyValues as KeyValues
 from regard.nn.state import select_shared as select_shared
 from regard.nn.state import shared_rows as shared_rows

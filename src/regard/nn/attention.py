@@ -131,17 +131,17 @@ class MultiHeadAttention(nn.Module):
 
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, KeyValues]:
         """(B, T, D) → q, k, v, each (B, H, T, K), in one matrix product: for self-attention."""
-        q, k, v = self._split_heads(self.qkv(x), 3)
+        q, k, v = split_heads(self.qkv(x), 3, self.n_heads)
         return q, KeyValues(k, v)
 
     def queries(self, x: Tensor) -> Tensor:
         """(B, T, D) → (B, H, T, K)."""
-        return self._split_heads(LinearPart(self.qkv.weight, self.qkv.bias, rows=(0, self.d_model))(x), 1)[0]
+        return split_heads(LinearPart(self.qkv.weight, self.qkv.bias, (0, self.d_model))(x), 1, self.n_heads)[0]
 
     def keys_values(self, memory: Tensor) -> KeyValues:
         """(B, S, D) → k, v, each (B, H, S, K)."""
         rows = (self.d_model, 3 * self.d_model)
-        k, v = self._split_heads(LinearPart(self.qkv.weight, self.qkv.bias, rows=rows)(memory), 2)
+        k, v = split_heads(LinearPart(self.qkv.weight, self.qkv.bias, rows)(memory), 2, self.n_heads)
         return KeyValues(k, v)
 
     def projections(self, head: int) -> dict[str, tuple[Tensor, Tensor]]:
@@ -216,11 +216,6 @@ class MultiHeadAttention(nn.Module):
     def _scale(self) -> float:
         return float(self.d_k**-0.5) if self.has_scale else 1.0
 
-    def _split_heads(self, projected: Tensor, n: int) -> tuple[Tensor, ...]:
-        """(B, T, n·D) → n contiguous tensors of (B, H, T, K)."""
-        unflattened: Tensor = projected.unflatten(-1, (n, self.n_heads, self.d_k))  # (B, T, n, H, K)
-        return _SplitHeads.apply(unflattened)  # type: ignore[no-untyped-call, no-any-return]
-
 
 class AblatedAttention(MultiHeadAttention):
     """Attention with some heads set to zero, without scaling, or without the causal mask."""
@@ -234,6 +229,12 @@ class AblatedAttention(MultiHeadAttention):
         """(B, H, T, K), exactly zero where a head is off."""
         heads = super().attend_per_head(q, kv, visible, causal and not self.sees_future, trace)
         return heads.index_fill(1, torch.tensor(self.heads_off, device=heads.device), 0.0) if self.heads_off else heads
+
+
+def split_heads(projected: Tensor, n: int, n_heads: int) -> tuple[Tensor, ...]:
+    """(B, T, n·D) → n contiguous tensors of (B, H, T, K)."""
+    unflattened: Tensor = projected.unflatten(-1, (n, n_heads, -1))  # (B, T, n, H, K)
+    return _SplitHeads.apply(unflattened)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class _SplitHeads(torch.autograd.Function):
