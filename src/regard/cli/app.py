@@ -9,6 +9,7 @@ from regard.cli.check import check
 from regard.cli.compare import compare
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
+from regard.cli.import_model import import_model
 from regard.cli.look.command import look
 from regard.cli.predict import predict
 from regard.cli.serve import serve
@@ -40,3 +41,4 @@ def _options(
 
 for command in (demo, check, train, translate, predict, evaluate, compare, look, serve):
     app.command()(command)
+app.command("import")(import_model)
