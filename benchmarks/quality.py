@@ -4,21 +4,29 @@
     python benchmarks/quality.py --data DIR --languages en de --recipe recipes/multi30k-en-de.toml
     python benchmarks/quality.py --data DIR --languages en de --budget 10m --set model.norm=post
     python benchmarks/quality.py --data DIR --languages en de --run RUN      # a run that is trained already
+    python benchmarks/quality.py --data DIR --languages en de --budget 20m --plan FILE
+
+The last one measures the speed of the machine, while nothing else uses it, and writes a recipe with as many steps as
+the budget has time for. Trained with --recipe, it gives the same quality on a busy machine, however long it takes.
 
 DIR has train.LANGUAGE and val.LANGUAGE. Tune on val; use a test set only once per row.
 """
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 RESULTS = Path(__file__).parent / "results" / "quality.md"
 
@@ -69,6 +77,19 @@ def train_command(
     return command + [word for setting in settings for word in ("--set", setting)]
 
 
+def write_plan(command: Sequence[str], run: Path, file: Path) -> None:
+    """Begins a training with a budget, stops it once it has been planned, and writes its recipe with fixed steps."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while not (run / "recipe.toml").exists() and process.poll() is None:
+        time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    recipe = tomllib.loads((run / "recipe.toml").read_text())
+    del recipe["training"]["budget_seconds"]
+    file.write_text(tomli_w.dumps(recipe), encoding="utf-8")
+    print(f"{file}: {recipe['training']['steps']:,} steps")
+
+
 def evaluate(data: Path, languages: Sequence[str], run: Path, name: str, *more: str) -> dict[str, float]:
     """The scores of a run on DIR/NAME, by measure."""
     source, target = (str(data / f"{name}.{language}") for language in languages)
@@ -111,6 +132,7 @@ def main() -> None:
     parser.add_argument("--test", help="name of a test set in DIR")
     parser.add_argument("--tokenize", default="13a")
     parser.add_argument("--out", type=Path, help="keep the run here")
+    parser.add_argument("--plan", type=Path, help="with --budget: only write its recipe here")
     args = parser.parse_args()
     experiment = Experiment(args.data, args.languages, args.tokenize, args.test)
     with tempfile.TemporaryDirectory() as temporary:
@@ -118,6 +140,9 @@ def main() -> None:
         if not args.run:
             how = ["--budget", args.budget] if args.budget else ["--recipe", str(args.recipe)]
             command = train_command(args.data, args.languages, run, args.settings) + how
+            if args.plan:
+                write_plan(command, run, args.plan)
+                return
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # progress is on stderr
         add_row(experiment.row(run, arguments_of(args, run)))
 
