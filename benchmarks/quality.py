@@ -82,7 +82,7 @@ def write_plan(command: Sequence[str], run: Path, file: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while not (run / "recipe.toml").exists() and process.poll() is None:
         time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
     process.wait()
     recipe = tomllib.loads((run / "recipe.toml").read_text())
     del recipe["training"]["budget_seconds"]
