@@ -3,6 +3,7 @@
     python benchmarks/readme.py --only demo                                # the demo and docs/heads.png: two minutes
     python benchmarks/readme.py --only own-text --data DIR [--budget 10m]  # also writes a row of results/quality.md
     python benchmarks/readme.py --data DIR                                 # both
+    python benchmarks/readme.py --only own-text --data DIR --keep RUNS      # keeps the trained model in RUNS/runs/en-de
 
 DIR holds Multi30k: {train,val,test_2016_flickr}.{en,de}. `tests/system/test_demo.py` repeats the demo and compares;
 `tests/test_docs.py` compares the block of own text with its row.
@@ -62,8 +63,8 @@ def own_text_output(data: Path, directory: Path, budget: str) -> list[str]:
         "regard evaluate runs/en-de --source test.en --reference test.de",
     )
     progress = run(train, directory).stderr.splitlines()
-    summary = [line for line in progress if re.match(r"(text|model|training|finished)\b(?! …)", line)]
-    assert len(summary) == 4, f"the display has changed: {summary}"
+    summary = [line for line in progress if re.match(r"(data|model|training|finished|BLEU)\b(?! …)", line)]
+    assert len(summary) == 5, f"the display has changed: {summary}"
     return [
         f"$ {train}",
         *summary,
@@ -94,13 +95,15 @@ def main() -> None:
     parser.add_argument("--only", choices=BLOCKS)
     parser.add_argument("--data", type=Path, help="the directory of Multi30k")
     parser.add_argument("--budget", default="10m")
+    parser.add_argument("--keep", type=Path, help="keep what is trained in this new directory")
     args = parser.parse_args()
     blocks = [args.only] if args.only else BLOCKS
     if "own-text" in blocks and args.data is None:
         parser.error("own-text needs --data DIR")
     for name in blocks:
         with tempfile.TemporaryDirectory() as temporary:
-            directory = Path(temporary)
+            directory = args.keep or Path(temporary)
+            directory.mkdir(exist_ok=True)
             if name == "demo":
                 lines = demo_output(directory)
             else:
