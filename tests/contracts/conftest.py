@@ -62,13 +62,27 @@ CLASSIFIERS: dict[str, list[dict[str, Any]]] = {
     "lstm": [_RECURRENT | {"attention": "additive", "n_layers": 2}, _RECURRENT | {"attention": "none"}],
     "gru": [_RECURRENT | {"attention": "additive"}],
 }
+_LANGUAGE = {"n_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0}
+_READER = _RECURRENT | {"attention": "none", "bidirectional": False, "reverse": False}
+
+# architecture → configs of language models to test
+LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
+    "language": [
+        _LANGUAGE,
+        _LANGUAGE | {"norm": "post", "positions": "learned", "activation": "gelu", "tie": False},
+    ],
+    "rnn": [_READER],
+    "lstm": [_READER | {"n_layers": 2}, _READER | {"tie": "none"}],
+    "gru": [_READER],
+}
 ModelMaker = Callable[..., nn.Module]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test with the fixture `entry` runs once per config of each architecture."""
     if "entry" in metafunc.fixturenames:
-        configs = CLASSIFIERS if metafunc.module.__name__.endswith("test_every_classifier") else CONFIGS
+        of_module = {"test_every_classifier": CLASSIFIERS, "test_every_language_model": LANGUAGE_MODELS}
+        configs = of_module.get(metafunc.module.__name__.rpartition(".")[2], CONFIGS)
         entries = [(name, config) for name in ARCHITECTURES for config in configs.get(name, [])]
         ids = [f"{name}-{number}" for name in ARCHITECTURES for number in range(len(configs.get(name, [])))]
         metafunc.parametrize("entry", entries, ids=ids)

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.models import ARCHITECTURES, ModelSpec
 
-from .conftest import CLASSIFIERS, CONFIGS, VOCAB
+from .conftest import CLASSIFIERS, CONFIGS, LANGUAGE_MODELS, VOCAB
 
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration")  # of `torch.backends.mkldnn.flags`
 LENGTHS = [(1, 1), (9, 4), (2, 11)]
@@ -49,6 +49,16 @@ def test_flops_of_a_classifier(name: str, config: dict[str, Any], monkeypatch: p
     model = ModelSpec("classification", name, ARCHITECTURES[name].config(**config), sizes).build().eval()
     ids = torch.full((1, 13), 5)
     assert model.cost(13).flops == counted_flops(model, ids, torch.zeros_like(ids))
+
+
+@pytest.mark.parametrize(
+    ("name", "config"), [(name, config) for name, configs in LANGUAGE_MODELS.items() for config in configs]
+)
+def test_flops_of_a_language_model(name: str, config: dict[str, Any]) -> None:
+    sizes = {"n_symbols": VOCAB, "segment": 8, "pad_id": 0}
+    model = ModelSpec("language", name, ARCHITECTURES[name].config(**config), sizes).build().eval()
+    for length in (7, 16, 18):
+        assert model.cost(length).flops == counted_flops(model, torch.full((1, length), 5))
 
 
 def test_a_plain_neural_gpu() -> None:

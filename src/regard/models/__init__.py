@@ -5,6 +5,7 @@ from regard.models.architecture import Architecture as Architecture
 from regard.models.architecture import ModelSpec as ModelSpec
 from regard.models.architecture import Sizes as Sizes
 from regard.models.base import ClassificationModel as ClassificationModel
+from regard.models.base import LanguageModel as LanguageModel
 from regard.models.base import Model as Model
 from regard.models.base import ModelConfig as ModelConfig
 from regard.models.base import Term as Term

@@ -14,9 +14,22 @@ from regard.models.convs2s import ConvS2S, ConvS2SConfig
 from regard.models.defaults import ConvolutionalDefaults, Defaults, PreNormDefaults, SmallBatchDefaults
 from regard.models.encoder import PRESETS as ENCODER_PRESETS
 from regard.models.encoder import EncoderClassifier, EncoderConfig
+from regard.models.language import PRESETS as LANGUAGE_PRESETS
+from regard.models.language import Language, LanguageConfig
 from regard.models.neural_gpu import PRESETS as NEURAL_GPU_PRESETS
 from regard.models.neural_gpu import NeuralGPU, NeuralGPUConfig
-from regard.models.recurrent import GRU, LSTM, RNN, GRUClassifier, LSTMClassifier, RecurrentConfig, RNNClassifier
+from regard.models.recurrent import (
+    GRU,
+    LSTM,
+    RNN,
+    GRUClassifier,
+    GRULanguageModel,
+    LSTMClassifier,
+    LSTMLanguageModel,
+    RecurrentConfig,
+    RNNClassifier,
+    RNNLanguageModel,
+)
 from regard.models.recurrent import PRESETS as RECURRENT_PRESETS
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 
@@ -47,14 +60,21 @@ ARCHITECTURES: dict[str, Architecture] = {
     "transformer": Architecture({"translation": Transformer}, TransformerConfig, PRESETS, PreNormDefaults()),
     "encoder": Architecture({"classification": EncoderClassifier}, EncoderConfig, ENCODER_PRESETS),
     "rnn": Architecture(
-        {"translation": RNN, "classification": RNNClassifier}, RecurrentConfig, RECURRENT_PRESETS["rnn"]
+        {"translation": RNN, "classification": RNNClassifier, "language": RNNLanguageModel},
+        RecurrentConfig,
+        RECURRENT_PRESETS["rnn"],
     ),
     "lstm": Architecture(
-        {"translation": LSTM, "classification": LSTMClassifier}, RecurrentConfig, RECURRENT_PRESETS["lstm"]
+        {"translation": LSTM, "classification": LSTMClassifier, "language": LSTMLanguageModel},
+        RecurrentConfig,
+        RECURRENT_PRESETS["lstm"],
     ),
     "gru": Architecture(
-        {"translation": GRU, "classification": GRUClassifier}, RecurrentConfig, RECURRENT_PRESETS["gru"]
+        {"translation": GRU, "classification": GRUClassifier, "language": GRULanguageModel},
+        RecurrentConfig,
+        RECURRENT_PRESETS["gru"],
     ),
+    "language": Architecture({"language": Language}, LanguageConfig, LANGUAGE_PRESETS),
     "convs2s": Architecture({"translation": ConvS2S}, ConvS2SConfig, CONVS2S_PRESETS, ConvolutionalDefaults()),
     "bytenet": Architecture({"translation": ByteNet}, ByteNetConfig, BYTENET_PRESETS, ConvolutionalDefaults()),
     "neural-gpu": Architecture({"translation": NeuralGPU}, NeuralGPUConfig, NEURAL_GPU_PRESETS, SmallBatchDefaults()),

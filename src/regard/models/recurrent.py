@@ -14,16 +14,16 @@ Shapes: B sentences, R = B · n_beams rows of a search, S source, T target, D d_
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.models.base import ModelConfig, TextClassificationModel, TranslationModel
+from regard.models.base import LanguageModel, ModelConfig, TextClassificationModel, TranslationModel
 from regard.nn import (
     CellName,
     Cost,
@@ -384,6 +384,82 @@ class LSTMClassifier(RecurrentClassifier):
 
 
 class GRUClassifier(RecurrentClassifier):
+    """With the cell of `GRU`."""
+
+    cell = "gru"
+
+
+@dataclass(frozen=True)
+class ReaderState:
+    """What a recurrent language model remembers of a text."""
+
+    hidden: States  # of B rows
+    forgets: bool  # before each segment
+
+    def select(self, rows: Tensor) -> ReaderState:
+        return ReaderState(select_states(self.hidden, rows), self.forgets)
+
+
+class RecurrentLanguageModel(LanguageModel):
+    """Embedding, recurrent layers, and a softmax with the embedding's matrix (Mikolov et al., 2010).
+
+    Gradients end at the beginning of a segment (truncated backpropagation through time), states do not.
+    """
+
+    cell: ClassVar[CellName]
+    variant: ClassVar[Mapping[str, Any]] = {"attention": "none", "bidirectional": False, "reverse": False}
+
+    @classmethod
+    def check(cls, config: RecurrentConfig) -> None:
+        if config.attention != "none" or config.bidirectional or config.reverse:
+            raise ValueError("a language model needs model.attention = 'none', bidirectional = false, reverse = false")
+
+    def __init__(self, config: RecurrentConfig, n_symbols: int, segment: int, pad_id: int = 0) -> None:
+        super().__init__()
+        self.config: RecurrentConfig = config
+        self.segment, self.pad_id = segment, pad_id
+        d = config.d_model
+        self.words = Embedding(n_symbols, d)
+        self.dropout = Dropout(config.dropout)
+        self.encoder = Recurrence(self.cell, d, d, config.n_layers, config.dropout)
+        self.output = Embedding(n_symbols, d) if config.tie == "none" else None
+
+    @property
+    def output_weight(self) -> Tensor:
+        return self.words.weight if self.output is None else self.output.weight
+
+    def start(self, n_rows: int, memory: int | None = None) -> ReaderState:
+        zeros = self.words.weight.new_zeros(n_rows, self.config.d_model)
+        layer = (zeros, zeros) if self.cell == "lstm" else (zeros,)
+        return ReaderState((layer,) * self.config.n_layers, memory == 0)
+
+    def read(self, ids: Tensor, state: ReaderState, trace: Trace | None = None) -> tuple[Tensor, ReaderState]:
+        x: Tensor = self.words(ids)  # (B, T, D)
+        if trace is not None:
+            x = trace.record("words.embedding", x, kind="embedding", axes=("source", "unit"))
+        hidden = None if state.forgets else state.hidden
+        states, last = self.encoder(self.dropout(x), states=hidden, trace=at(trace, "encoder", ("source",)))
+        features: Tensor = self.dropout(states)
+        return features, ReaderState(tuple(tuple(part.detach() for part in layer) for layer in last), state.forgets)
+
+    def cost(self, *lengths: int) -> Cost:
+        [t] = lengths
+        return Cost(product_flops(t, self.encoder, self.output_weight), self.config.n_layers * t, t)
+
+
+class RNNLanguageModel(RecurrentLanguageModel):
+    """With the cell of `RNN`."""
+
+    cell = "rnn"
+
+
+class LSTMLanguageModel(RecurrentLanguageModel):
+    """With the cell of `LSTM`."""
+
+    cell = "lstm"
+
+
+class GRULanguageModel(RecurrentLanguageModel):
     """With the cell of `GRU`."""
 
     cell = "gru"
