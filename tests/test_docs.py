@@ -221,7 +221,7 @@ def test_every_recipe_field_is_described() -> None:
     raws = [
         {"task": task, "data": {"train": [data[task]]}, "model": {"architecture": name}}
         for name, architecture in ARCHITECTURES.items()
-        for task in architecture.models
+        for task in data.keys() & architecture.models.keys()
     ]
     fields = {field for raw in raws for field in recipe_fields(type(Recipe.build(raw)))}
     assert {"start_from", "held_out", "d_model", "smoothing", "swiglu", "bidirectional"} <= fields
