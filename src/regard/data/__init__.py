@@ -15,6 +15,10 @@ from regard.data.pairs import collate_pairs as collate_pairs
 from regard.data.random_key import random_key as random_key
 from regard.data.store import TokenStore as TokenStore
 from regard.data.store import open_store as open_store
+from regard.data.stream import StretchCollator as StretchCollator
+from regard.data.stream import Stretches as Stretches
+from regard.data.stream import TokenStream as TokenStream
+from regard.data.stream import make_stream as make_stream
 from regard.data.texts import LabelledTexts as LabelledTexts
 from regard.data.texts import TextCollator as TextCollator
 from regard.data.texts import collate_texts as collate_texts

@@ -22,7 +22,6 @@ class VocabularyConfig(BaseModel, frozen=True, extra="forbid"):
 
     kind: TokenizerKind = "bpe"
     vocabulary: int | None = Field(default=None, ge=1, le=MAX_SIZE)  # its size; unset: from the size of the text
-    max_length: int = Field(default=256, ge=1)  # tokens of an example
 
     @model_validator(mode="after")
     def _vocabulary_suits_the_kind(self) -> Self:

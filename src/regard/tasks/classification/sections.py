@@ -39,5 +39,6 @@ class ClassificationDataConfig(BaseModel, frozen=True, extra="forbid"):
 class ClassificationTextConfig(VocabularyConfig, frozen=True, extra="forbid"):
     """Sub-word vocabulary; what is longer than `max_length` is cut off."""
 
+    max_length: int = Field(default=256, ge=1)  # tokens of an example
     # share of the sub-words that training hides; unset: 0.3, and 0 for fine-tuning
     word_dropout: float | None = Field(default=None, ge=0, lt=1)
