@@ -27,6 +27,11 @@ from regard.nn.linear import Linear as Linear
 from regard.nn.linear import LinearPart as LinearPart
 from regard.nn.linear import PackedWeights as PackedWeights
 from regard.nn.linear import linear as linear
+from regard.nn.patterns import Fixed as Fixed
+from regard.nn.patterns import Pattern as Pattern
+from regard.nn.patterns import PatternName as PatternName
+from regard.nn.patterns import SparseAttention as SparseAttention
+from regard.nn.patterns import Strided as Strided
 from regard.nn.recurrence import CellName as CellName
 from regard.nn.recurrence import Recurrence as Recurrence
 from regard.nn.recurrence import States as States
