@@ -70,6 +70,12 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
     "language": [
         _LANGUAGE,
         _LANGUAGE | {"norm": "post", "positions": "learned", "activation": "gelu", "tie": False},
+        _LANGUAGE | {"pattern": "strided", "stride": 3},
+        _LANGUAGE | {"pattern": "fixed", "stride": 4, "summary": 2},
+    ],
+    "transformer-xl": [
+        _LANGUAGE | {"memory": 5},
+        _LANGUAGE | {"memory": 20, "norm": "post", "activation": "swiglu", "tie": False},
     ],
     "rnn": [_READER],
     "lstm": [_READER | {"n_layers": 2}, _READER | {"tie": "none"}],

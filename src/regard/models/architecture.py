@@ -32,6 +32,8 @@ from regard.models.recurrent import (
 )
 from regard.models.recurrent import PRESETS as RECURRENT_PRESETS
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
+from regard.models.transformer_xl import PRESETS as TRANSFORMER_XL_PRESETS
+from regard.models.transformer_xl import TransformerXL, TransformerXLConfig
 
 Sizes = Mapping[str, int]  # sizes that come from the data, by the names of the model's arguments: n_src_symbols, pad_id
 
@@ -75,6 +77,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         RECURRENT_PRESETS["gru"],
     ),
     "language": Architecture({"language": Language}, LanguageConfig, LANGUAGE_PRESETS),
+    "transformer-xl": Architecture({"language": TransformerXL}, TransformerXLConfig, TRANSFORMER_XL_PRESETS),
     "convs2s": Architecture({"translation": ConvS2S}, ConvS2SConfig, CONVS2S_PRESETS, ConvolutionalDefaults()),
     "bytenet": Architecture({"translation": ByteNet}, ByteNetConfig, BYTENET_PRESETS, ConvolutionalDefaults()),
     "neural-gpu": Architecture({"translation": NeuralGPU}, NeuralGPUConfig, NEURAL_GPU_PRESETS, SmallBatchDefaults()),

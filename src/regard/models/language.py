@@ -1,4 +1,4 @@
-"""A language model: a Transformer with a decoder only, as in GPT (Radford et al., 2018).
+"""A language model: a Transformer with a decoder only, as in GPT (Radford et al., 2018), or a Sparse Transformer.
 
 Its positions are absolute, so it sees no more than `segment` tokens. A longer text is read in a window: when there are
 no positions left, the last tokens are read again, from position 0.
@@ -21,13 +21,18 @@ from regard.nn import (
     Cost,
     Embedding,
     FeedForward,
+    Fixed,
     InputEmbedding,
     KeyValues,
     LearnedPositions,
     MultiHeadAttention,
     Norm,
+    Pattern,
+    PatternName,
     Residual,
     SinusoidalPositions,
+    SparseAttention,
+    Strided,
     Trace,
     at,
     attention_flops,
@@ -45,6 +50,9 @@ class LanguageConfig(ModelConfig, frozen=True, extra="forbid"):
     norm: Norm = "pre"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     activation: Activation = "relu"
+    pattern: PatternName = "full"  # the others are those of the Sparse Transformer (Child et al., 2019)
+    stride: int = Field(default=32, ge=1, le=1_048_576)  # of a sparse pattern: about √segment
+    summary: int = Field(default=4, ge=1, le=1_048_576)  # of "fixed": positions at the end of each stride
     tie: bool = True  # the output matrix is the embedding
 
     @property
@@ -59,13 +67,26 @@ class LanguageConfig(ModelConfig, frozen=True, extra="forbid"):
     def layers(self) -> tuple[str, ...]:
         return ("words", *(f"decoder.{i}" for i in range(self.n_layers)))
 
+    @property
+    def sparse(self) -> Pattern | None:
+        """What attention sees, if not everything before."""
+        patterns: dict[str, Pattern] = {"strided": Strided(self.stride), "fixed": Fixed(self.stride, self.summary)}
+        return patterns.get(self.pattern)
+
     def describe(self) -> str:
-        return f"{self.n_layers} layer{'s' if self.n_layers > 1 else ''} of {self.d_model}"
+        pattern = "" if self.pattern == "full" else f", {self.pattern} attention"
+        return f"{self.n_layers} layer{'s' if self.n_layers > 1 else ''} of {self.d_model}{pattern}"
 
     @model_validator(mode="after")
     def _heads_divide_the_model(self) -> Self:
         if self.d_model % self.n_heads:
             raise ValueError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
+        return self
+
+    @model_validator(mode="after")
+    def _a_summary_is_part_of_a_stride(self) -> Self:
+        if self.pattern == "fixed" and self.summary > self.stride:
+            raise ValueError(f"summary ({self.summary}) must not be greater than stride ({self.stride})")
         return self
 
 
@@ -93,7 +114,8 @@ class LanguageLayer(nn.Module):
 
     def __init__(self, config: LanguageConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config.d_model, config.n_heads)
+        size, pattern = (config.d_model, config.n_heads), config.sparse
+        self.self_attention = MultiHeadAttention(*size) if pattern is None else SparseAttention(*size, pattern)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation)
         self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(2))
 
@@ -160,8 +182,11 @@ class Language(LanguageModel):
         [length] = lengths
         segments = [min(self.segment, length - first) for first in range(0, length, self.segment)]
         flops = product_flops(length, self.decoder, self.output_weight)
-        flops += len(self.decoder) * sum(attention_flops(t, t, self.config.d_model) for t in segments)
-        return Cost(flops, len(self.decoder), 1 if len(segments) == 1 else None)
+        pattern, n_layers = self.config.sparse, len(self.decoder)
+        n_scores = sum(t * t if pattern is None else pattern.n_scores(t) for t in segments)
+        flops += n_layers * attention_flops(1, n_scores, self.config.d_model)
+        path = 1 if pattern is None else pattern.path(length)
+        return Cost(flops, n_layers, path if len(segments) == 1 and path <= n_layers else None)
 
     def _n_seen(self, n_cached: int, n_new: int, memory: int | None) -> int:
         """How many earlier tokens the new ones see. If `memory` is None, as many as fit, or else half a window.

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard.models.base import LanguageModel, ModelConfig
 from regard.nn import (
     Activation,
+    Cost,
     Distances,
     Embedding,
     FeedForward,
@@ -31,7 +32,9 @@ from regard.nn import (
     ScoreBiases,
     Trace,
     at,
+    attention_flops,
     causal_visible,
+    product_flops,
 )
 
 
@@ -111,9 +114,9 @@ class TransformerXLLayer(nn.Module):
         super().__init__()
         self.self_attention = RelativeAttention(config.d_model, config.n_heads, biases)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation)
-        self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(2))
-        # pre-norm normalises what attention reads: the memory too
-        self.memory_norm = self.residuals[0].norm if config.norm == "pre" else nn.Identity()
+        first, second = (Residual(config.d_model, config.dropout, config.norm) for _ in range(2))
+        self.residuals = nn.ModuleList([first, second])
+        self.memory_norm = first.norm if config.norm == "pre" else nn.Identity()  # the memory is normalised like x
 
     def forward(
         self, x: Tensor, memory: LayerMemory, distances: Distances, trace: Trace | None = None
@@ -183,3 +186,17 @@ class TransformerXL(LanguageModel):
             memories.append(memory.last(state.limit))
         features: Tensor = self.decoder_norm(x)
         return features, TransformerXLState(tuple(memories), state.limit)
+
+    def cost(self, *lengths: int) -> Cost:
+        """Segment by segment: keys and values of the memory are computed again, and every distance once per layer."""
+        [length] = lengths
+        d, n_layers, flops, path = self.config.d_model, len(self.decoder), product_flops(length, self.output_weight), 0
+        for first in range(0, length, self.segment):
+            t, m = min(self.segment, length - first), min(self.config.memory, first)
+            flops += product_flops(t, self.decoder)  # W_R for t distances, but there are m + 1 more
+            flops += n_layers * (2 * d * d * (2 * m + m + 1) + attention_flops(t, t + m, d))
+            flops += n_layers * attention_flops(t, t + m + 1, d) // 2  # only scores
+        position = length - 1
+        while position > 0 and path <= n_layers:  # each layer sees the own segment and the memory before it
+            path, position = path + 1, max(0, position - position % self.segment - self.config.memory)
+        return Cost(flops, n_layers, path if path <= n_layers else None)

@@ -35,6 +35,14 @@ class Pattern(ABC):
         """True where position i sees position j; i and j are broadcast."""
 
     @abstractmethod
+    def n_scores(self, n: int) -> int:
+        """How many scores a head computes for n > 1 positions, those that are masked included."""
+
+    def path(self, n: int) -> int:
+        """How many layers connect the two positions of n that are farthest from each other."""
+        return 1 if n <= self.stride else 2
+
+    @abstractmethod
     def attend(self, q: Tensor, kv: KeyValues, scale: float) -> Tensor:
         """(B, H, T, K): attention of the last T of S positions, the same as under the mask of `sees`."""
 
@@ -61,6 +69,10 @@ class Strided(Pattern):
 
     def sees(self, i: Tensor, j: Tensor) -> Tensor:
         return (j <= i) & ((i - j < self.stride) | ((i - j) % self.stride == 0))
+
+    def n_scores(self, n: int) -> int:
+        n_blocks = -(-n // self.stride)
+        return n_blocks * self.stride * (2 * self.stride + n_blocks - 1)
 
     def attend(self, q: Tensor, kv: KeyValues, scale: float) -> Tensor:
         blocks, k, v = self._blocks(q * scale, kv)
@@ -94,6 +106,10 @@ class Fixed(Pattern):
     def sees(self, i: Tensor, j: Tensor) -> Tensor:
         is_summary = j % self.stride >= self.stride - self.summary
         return (j <= i) & ((i // self.stride == j // self.stride) | is_summary)
+
+    def n_scores(self, n: int) -> int:
+        n_blocks = -(-n // self.stride)
+        return n_blocks * self.stride * (self.stride + (n_blocks - 1) * self.summary)
 
     def attend(self, q: Tensor, kv: KeyValues, scale: float) -> Tensor:
         blocks, k, v = self._blocks(q * scale, kv)
