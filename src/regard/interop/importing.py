@@ -10,13 +10,14 @@ from regard import __version__
 from regard.artifact import LoadedModel, save_model
 from regard.errors import ArtifactError, RunError
 from regard.interop.foreign import ForeignModel, Imported
+from regard.interop.marian.read import import_marian
 from regard.models import load_weights, named_weights
 from regard.tasks import TASKS
 
 Importer = Callable[[ForeignModel], Imported]
 
 # By the model_type of config.json. To read another kind of model, add a line.
-IMPORTERS: dict[str, Importer] = {}
+IMPORTERS: dict[str, Importer] = {"marian": import_marian}
 
 
 def import_model(directory: Path, out: Path) -> Imported:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
+import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
@@ -54,6 +55,7 @@ class TransformerConfig(ModelConfig, frozen=True, extra="forbid"):
     # Which embeddings share a matrix (section 3.4). "all": source, target and output, which needs one vocabulary
     # for both languages; "target": target and output; "none": three matrices.
     tie: Literal["all", "target", "none"] = "all"
+    output_bias: bool = False  # a learned value per token, added to its logit; Marian's models have it
 
     @property
     def d_k(self) -> int:
@@ -200,6 +202,7 @@ class Transformer(TranslationModel):
         final_norm = nn.LayerNorm if config.norm == "pre" else lambda _: nn.Identity()
         self.encoder_norm, self.decoder_norm = final_norm(config.d_model), final_norm(config.d_model)
         self.output = None if config.tie != "none" else Embedding(n_tgt_symbols, config.d_model)
+        self.bias = nn.Parameter(torch.zeros(n_tgt_symbols)) if config.output_bias else None
 
     def _positions(self) -> SinusoidalPositions | LearnedPositions:
         if self.config.positions == "learned":
@@ -210,6 +213,11 @@ class Transformer(TranslationModel):
     def output_weight(self) -> Tensor:
         """(V, D): the linear transformation before the softmax (section 3.4)."""
         return self.target.embedding.weight if self.output is None else self.output.weight
+
+    @property
+    def output_bias(self) -> Tensor | None:
+        """(V,)"""
+        return self.bias
 
     def features(self, src: Tensor, tgt_in: Tensor, trace: Trace | None = None) -> Tensor:
         """(B, S), (B, T) → (B, T, D): the decoder's output, before `output_weight`."""

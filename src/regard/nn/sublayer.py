@@ -14,7 +14,7 @@ from regard.nn.linear import Linear
 from regard.nn.trace import Trace
 
 Norm = Literal["post", "pre"]
-Activation = Literal["relu", "gelu", "swiglu"]
+Activation = Literal["relu", "gelu", "silu", "swiglu"]
 
 
 class Residual(nn.Module):
@@ -44,7 +44,7 @@ class Residual(nn.Module):
 class FeedForward(nn.Module):
     """Section 3.3, equation 2: max(0, xW1 + b1)W2 + b2, the same at every position, different in every layer.
 
-    Other activations than the paper's: "gelu" replaces max(0, ·); "swiglu" replaces max(0, xW1) by silu(xW1) · xW3.
+    Other activations than the paper's: "gelu" and "silu" replace max(0, ·); "swiglu" is silu(xW1) · xW3.
     """
 
     matrices: ClassVar[dict[str, int]] = {"inner.weight": 1, "outer.weight": 1}  # for Muon
@@ -74,5 +74,7 @@ class FeedForward(nn.Module):
             return F.relu(inner)
         if self.activation == "gelu":
             return F.gelu(inner)
+        if self.activation == "silu":
+            return F.silu(inner)
         gate, value = inner.chunk(2, dim=-1)
         return F.silu(gate) * value

@@ -22,5 +22,10 @@ def normalise(line: str) -> str:
     """Composed characters (NFC), single spaces, no control characters. Idempotent."""
     if _PLAIN.fullmatch(line):  # a shortcut for most English lines
         return line
-    composed = unicodedata.normalize("NFC", _SURROGATE.sub("\ufffd", line))
+    composed = unicodedata.normalize("NFC", without_surrogates(line))
     return _REPLACED_BY_SPACE.sub(" ", composed).strip(" ")
+
+
+def without_surrogates(line: str) -> str:
+    """What UTF-8 can encode; half of a surrogate pair becomes U+FFFD."""
+    return _SURROGATE.sub("\ufffd", line)

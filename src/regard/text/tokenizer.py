@@ -1,6 +1,7 @@
 """Text to ids and back, with SentencePiece.
 
-Lossless: `decode(encode(line)) == normalise(line)`. Only in a vocabulary of words, unknown ones become `<unk>`.
+Lossless: `decode(encode(line)) == normalise(line)`. Only in a vocabulary of words, unknown ones become `<unk>`, and an
+imported vocabulary without bytes normalises text by its own rules.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,8 @@ import sentencepiece
 
 from regard.durable import read_regular_file
 from regard.errors import ArtifactError, DataError, UserError
-from regard.text.normalise import normalise
+from regard.text.normalise import normalise, without_surrogates
+from regard.text.protobuf import BYTES, read_fields
 from regard.text.subword_sampling import BpeDropout, UnigramSampling, split_long_word
 from regard.text.vocabulary import (
     BOS_ID,
@@ -21,6 +23,7 @@ from regard.text.vocabulary import (
     MAX_SIZE,
     N_FIXED,
     N_SPECIAL,
+    NO_ID_MARK,
     PAD_ID,
     SPACE,
     UNK_ID,
@@ -31,7 +34,7 @@ from regard.text.vocabulary import (
 
 _MAX_FILE_BYTES = 30_000_000
 _MAX_SPEC_BYTES = 2_000_000  # of everything in a model file except its pieces
-_PIECE_TAG, _SPEC_TAGS = 0x0A, (0x12, 0x1A, 0x22, 0x2A)  # in sentencepiece_model.proto: field 1, and fields 2 to 5
+_PIECE, _SPECS = 1, (2, 3, 4, 5)  # the fields of sentencepiece_model.proto
 _PLACEHOLDER = "\ufdd0"  # replaces a U+2581 in the text; normalise() removes this code point from any text
 _COPY_AGAIN = "copy the model again, or train it again"
 
@@ -46,8 +49,9 @@ class Tokenizer:
     def __init__(self, model: bytes) -> None:
         self._model = bytes(model)
         self._processor = _load(self._model)
-        self.size: int = self._processor.get_piece_size()
-        self._has_bytes = _verify(self._processor)
+        self.has_bytes = _verify(self._processor)
+        end = self._processor.piece_to_id(NO_ID_MARK)  # pieces behind it shape the segmentation, but are unknown
+        self.size: int = self._processor.get_piece_size() if end == UNK_ID else end
         controls = (i for i in range(EOS_ID + 1, self.size) if self._processor.is_control(i))
         self._controls = {i: str(self._processor.id_to_piece(i)) for i in controls}
         self.tags: tuple[str, ...] = tuple(
@@ -63,17 +67,15 @@ class Tokenizer:
 
     def encode(self, line: str, *, tag: str | None = None) -> list[int]:
         """The ids of a line, without bos and eos; `tag` puts a target language in front."""
-        clean = normalise(line)
-        if not self._has_bytes:
-            return self._tag_ids(tag) + self._word_ids(clean)
-        ids: list[int] = self._processor.encode(clean.replace(SPACE, _PLACEHOLDER))
-        return self._tag_ids(tag) + (self._restore(ids) if SPACE in clean else ids)
+        return self.encode_many([line], tag=tag)[0]
 
     def encode_many(self, lines: Iterable[str], *, tag: str | None = None) -> list[list[int]]:
         """The ids of many lines; faster than many calls of `encode`."""
         tag_ids = self._tag_ids(tag)
+        if not self.has_bytes and self.kind != "word":
+            return [tag_ids + ids for ids in self._imported_ids([without_surrogates(line) for line in lines])]
         clean = [normalise(line) for line in lines]
-        if not self._has_bytes:
+        if not self.has_bytes:
             return [tag_ids + self._word_ids(line) for line in clean]
         encoded: list[list[int]] = self._processor.encode([line.replace(SPACE, _PLACEHOLDER) for line in clean])
         return [
@@ -97,8 +99,14 @@ class Tokenizer:
 
     def piece(self, piece_id: int) -> str:
         """The sub-word of an id."""
-        space = "" if self._has_bytes or piece_id != UNK_ID else SPACE  # an unknown word is a word
+        space = SPACE if piece_id == UNK_ID and self.kind == "word" else ""  # an unknown word is a word
         return space + str(self._processor.id_to_piece(int(piece_id)))
+
+    @cached_property
+    def symbols(self) -> list[str]:
+        """The piece of every id."""
+        pieces: list[str] = self._processor.id_to_piece(list(range(self.size)))
+        return pieces
 
     def sample_many(self, sequences: Sequence[Sequence[int]], alpha: float, seed: int) -> list[list[int]]:
         """Sample other segmentations of the same texts. Deterministic; special symbols at either end are kept.
@@ -112,6 +120,23 @@ class Tokenizer:
     def _word_ids(self, line: str) -> list[int]:
         """One id per word; SentencePiece would join neighbouring unknown words."""
         return [self._pieces.get(SPACE + word, (UNK_ID, 0.0))[0] for word in line.split(" ")] if line else []
+
+    def _imported_ids(self, lines: list[str]) -> list[list[int]]:
+        """In an imported vocabulary, a run of characters that is no piece of this side may be one of the other side."""
+        encoded: list[list[int]] = self._processor.encode(lines)
+        return [
+            ids if UNK_ID not in ids and max(ids, default=0) < self.size else [*map(self._known_id, self._spell(line))]
+            for line, ids in zip(lines, encoded, strict=True)
+        ]
+
+    def _spell(self, line: str) -> list[str]:
+        """The pieces of a line as text, also those that are unknown."""
+        spelled: list[str] = self._processor.encode(line, out_type=str)
+        return spelled
+
+    def _known_id(self, piece: str) -> int:
+        piece_id: int = self._processor.piece_to_id(piece)
+        return piece_id if piece_id < self.size and piece_id not in self.special_ids else UNK_ID
 
     def _restore(self, ids: list[int]) -> list[int]:
         """Replace the bytes of the placeholder by those of U+2581, which SentencePiece would encode as a space."""
@@ -148,7 +173,7 @@ class Tokenizer:
     @cached_property
     def kind(self) -> TokenizerKind:
         """The algorithm. Only in BPE are the scores integers: 0, -1, -2, … in the order of the merges."""
-        if not self._has_bytes:
+        if not self.has_bytes and all(piece.startswith(SPACE) for piece in self._pieces):
             return "word"
         if all(len(piece) == 1 for piece in self._pieces):
             return "char"
@@ -178,8 +203,8 @@ class TokenizerPair:
 
     @property
     def joint(self) -> bool:
-        """Whether both sides share one vocabulary."""
-        return self.source is self.target
+        """Whether both sides have the same ids; an imported pair has, but segments each side in its own way."""
+        return self.source is self.target or self.source.symbols == self.target.symbols
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -188,7 +213,8 @@ class TokenizerPair:
 
     def files(self) -> dict[str, bytes]:
         """`tokenizer.model`, or `source.model` and `target.model` if the sides have their own vocabularies."""
-        names = {"tokenizer": self.source} if self.joint else {"source": self.source, "target": self.target}
+        one = self.source is self.target
+        names = {"tokenizer": self.source} if one else {"source": self.source, "target": self.target}
         return {f"{name}.model": tokenizer.to_bytes() for name, tokenizer in names.items()}
 
 
@@ -216,26 +242,19 @@ def read_tokenizers(directory: Path) -> TokenizerPair:
 def _is_bounded(model: bytes) -> bool:
     """Whether a SentencePiece model has a plausible number of parts, counted before they take memory.
 
-    The file is a protocol buffer: parts, each with a tag, a length and that many bytes. An empty piece takes 2 bytes
-    in the file and 80 in memory.
+    An empty piece takes 2 bytes in the file and 80 in memory.
     """
-    n_pieces, n_spec_bytes, position = 0, 0, 0
-    while position < len(model) and n_pieces <= MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES:
-        tag, length, shift = model[position], 0, 0
-        position += 1
-        while position < len(model) and shift < 35:
-            length |= (model[position] & 0x7F) << shift
-            position, shift = position + 1, shift + 7
-            if model[position - 1] < 0x80:
-                break
-        position += length
-        if tag == _PIECE_TAG:
-            n_pieces += 1
-        elif tag in _SPEC_TAGS:
-            n_spec_bytes += length + 2
-        else:
-            return False
-    return position == len(model) and n_pieces <= MAX_SIZE and n_spec_bytes <= _MAX_SPEC_BYTES
+    n_pieces, n_spec_bytes = 0, 0
+    try:
+        for number, kind, value in read_fields(model):
+            n_pieces += number == _PIECE
+            n_spec_bytes += len(value) + 2 if number in _SPECS and isinstance(value, bytes) else 0
+            is_known = kind == BYTES and number in (_PIECE, *_SPECS)
+            if not is_known or n_pieces > MAX_SIZE or n_spec_bytes > _MAX_SPEC_BYTES:
+                return False
+    except ValueError:
+        return False
+    return True
 
 
 def _load(model: bytes) -> "sentencepiece.SentencePieceProcessor":

@@ -19,6 +19,7 @@ TokenizerKind = Literal["unigram", "bpe", "char", "word"]
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 N_SPECIAL = 4  # pad, unk, bos, eos
 N_FIXED = N_SPECIAL + 256  # and a piece for each byte, so that any text can be encoded; words do without
+NO_ID_MARK = "<no id>"  # in an imported vocabulary, pieces behind it have no id of their own: they are unknown
 UNKNOWN_WORD = "<unk>"  # what a word outside a vocabulary of words becomes; in a text, it is the same symbol
 MAX_SIZE = 1_000_000
 SPACE = "\u2581"  # the space mark of SentencePiece

@@ -54,7 +54,7 @@ def _make_spec(loaded: LoadedModel) -> Any:
 
     model: Transformer = loaded.model
     config = model.config
-    activation = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}[config.activation]
+    activation = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}[config.activation]
     named_head = alignment_head(loaded)
     layer, head = named_head or (config.n_decoder_layers - 1, 0)
     spec = TransformerSpec.from_config(
@@ -70,6 +70,8 @@ def _make_spec(loaded: LoadedModel) -> Any:
     encoder.embeddings[0].weight = _array(model.source.embedding.weight)
     decoder.embeddings.weight = _array(model.target.embedding.weight)
     decoder.projection.weight = _array(model.output_weight)
+    if model.output_bias is not None:
+        decoder.projection.bias = _array(model.output_bias)
     n_positions = config.max_length or N_POSITIONS
     encoder.position_encodings.encodings = _array(model.source.positions(n_positions))
     decoder.position_encodings.encodings = _array(model.target.positions(n_positions))

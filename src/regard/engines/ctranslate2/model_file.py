@@ -116,6 +116,8 @@ def _require_transformer(shapes: dict[str, Shape], numbers: dict[str, int]) -> C
         "decoder/embeddings/weight": (n_tgt, d_model),
         "decoder/projection/weight": (n_tgt, d_model),
     }
+    if "decoder/projection/bias" in shapes:
+        expected["decoder/projection/bias"] = (n_tgt,)
     for side, n in n_layers.items():
         expected[f"{side}/position_encodings/encodings"] = (n_positions, d_model)
         if pre_norm:
@@ -139,7 +141,7 @@ def _require_numbers(numbers: dict[str, int], d_model: int, n_decoder_layers: in
         and numbers["decoder/alignment_heads"] in (0, 1)
         and 0 < n_heads <= d_model
         and d_model % n_heads == 0
-        and numbers["encoder/activation"] in ((2,) if gated else (0, 3))  # swish; ReLU, GELU
+        and numbers["encoder/activation"] in ((2,) if gated else (0, 2, 3))  # ReLU, swish, GELU
         and numbers["encoder/pre_norm"] in (0, 1)
     )
     if not is_valid:
