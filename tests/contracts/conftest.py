@@ -21,6 +21,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         _TRANSFORMER,
         _TRANSFORMER | {"norm": "pre", "activation": "swiglu", "tie": "none"},
         _TRANSFORMER | {"positions": "learned", "max_positions": 64, "attention": "additive", "tie": "target"},
+        _TRANSFORMER | {"activation": "silu", "output_bias": True},
     ],
     "rnn": [
         _RECURRENT | {"attention": "none", "bidirectional": False},

@@ -24,6 +24,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "learned positions": {"positions": "learned", "max_positions": 40},
     "gelu": {"activation": "gelu", "norm": "pre"},
     "swiglu": {"activation": "swiglu"},
+    "silu, output bias": {"activation": "silu", "output_bias": True},
     "swiglu, pre-norm, learned": {"activation": "swiglu", "norm": "pre", "positions": "learned", "max_positions": 40},
     "target tied": {"tie": "target"},
     "nothing tied": {"tie": "none", "norm": "pre"},

@@ -22,10 +22,12 @@ def expected_hidden(activation: str, inner: Tensor) -> Tensor:
         return inner.clamp(min=0)
     if activation == "gelu":
         return inner * torch.tensor([[0.5 * (1 + erf(z / sqrt(2))) for z in row] for row in inner.tolist()])
+    if activation == "silu":
+        return inner / (1 + (-inner).exp())
     return inner[:, :10] / (1 + (-inner[:, :10]).exp()) * inner[:, 10:]
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "swiglu"])
 def test_feed_forward_equals_its_formula(activation: str) -> None:
     module, x = feed_forward(activation), torch.randn(7, 6)
     inner = x @ module.inner.weight.T + module.inner.bias
@@ -46,7 +48,7 @@ def test_feed_forward_is_the_same_at_every_position_and_mixes_no_positions() -> 
 
 
 def test_unknown_activation_raises_value_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="relu, gelu, swiglu"):
+    with pytest.raises(ValueError, match="relu, gelu, silu, swiglu"):
         FeedForward(4, 4, "tanh")  # type: ignore[arg-type]
 
 
