@@ -61,24 +61,38 @@ def test_reset_recovers_from_a_rejected_intervention(open_page: PageOpener, fake
     expect(page.locator(".comparison-side").first).to_contain_text("doog yad")
 
 
-@pytest.mark.parametrize(
-    ("engine", "present", "absent"), [("ctranslate2", "CTranslate2", "differs"), ("torch", "differs", "CTranslate2")]
-)
-def test_note_about_another_translation_names_the_engine_only_for_ctranslate2(
-    open_page: PageOpener, fake_server: FakeServer, engine: str, present: str, absent: str
+def test_look_takes_the_translation_on_the_screen_also_if_the_model_finds_another(
+    open_page: PageOpener, fake_server: FakeServer
 ) -> None:
-    fake_server.models = [model("fake", "en", "de") | {"engine": engine}]
-    fake_server.edits["/v1/look"] = lambda look: look["target"].update(text="other")
+    """As for a number that was searched again, several sentences, or quantised weights."""
+
+    def finds_other(look: Json) -> None:
+        if not look["target"]["given"]:
+            look["target"].update(text="other")
+
+    fake_server.edits["/v1/look"] = finds_other
     page = open_page(fake_server.url, "look", text="good day")
     note = page.locator("#view-look > .note")
-    expect(note).to_contain_text(present)
-    expect(note).not_to_contain_text(absent)
-    expect(note).to_contain_text("other")
+    expect(note).to_contain_text("the model finds “\u2068other\u2069”")
+    assert fake_server.last_request("/v1/look")["translation"] == "doog yad"
     page.get_by_role("button", name="한국어").click()
-    expect(note).to_contain_text("번역은 “\u2068other\u2069”입니다")
+    expect(note).to_contain_text("“\u2068other\u2069”라고 번역합니다")
     page.get_by_role("button", name="다른 번역").click()
     page.locator("#alternatives button").nth(1).click()  # the user's own choice is not reported as a difference
     expect(note).to_have_text("")
+    assert fake_server.last_request("/v1/look")["translation"] == "DOOG YAD"
+
+
+def test_tried_translations_say_so_if_the_first_one_is_not_the_one_on_the_screen(
+    open_page: PageOpener, fake_server: FakeServer
+) -> None:
+    page = open_page(fake_server.url, "try", text="good day")
+    note = page.locator("#view-try > .note")
+    expect(page.locator(".comparison-side").first).to_contain_text("doog yad")
+    expect(note).to_have_text("")
+    page.get_by_role("button", name="alternatives").click()
+    page.locator("#alternatives button").nth(1).click()
+    expect(note).to_contain_text("the first one differs from the translation above")
 
 
 def test_translation_of_earlier_text_is_not_compared(open_page: PageOpener, fake_server: FakeServer) -> None:

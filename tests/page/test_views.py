@@ -53,6 +53,27 @@ def test_alternative_can_be_selected_and_deselected(
     expect(page.locator("#words")).to_have_text(expected)
 
 
+def test_link_keeps_the_selected_alternative_and_the_look_shows_it(
+    open_page: PageOpener, service_url: str, sentence: str
+) -> None:
+    page = open_page(service_url, text=sentence)
+    row = page.locator("#alternatives button").nth(2)
+    alternative = row.locator(".text").inner_text()
+    row.click()
+    page.wait_for_url(lambda url: "alternative=2" in url)
+    page.locator("#tab-look").click()
+    page.locator(".walk-step").nth(13).click()
+    page.reload()
+    expect(page.locator("#words")).to_have_text(alternative)
+    tokens = page.locator(".step-body .choice.sentence .choice-option")
+    expect(tokens).to_have_text([*(f"▁{word}" for word in alternative.split()), "</s>"])
+    page.locator(".walk-step").nth(14).click()  # the search did find it, so its beam is that of the model
+    expect(page.locator(".finished-table tbody tr", has_text=alternative)).to_have_count(1)
+    expect(page.locator(".step-body")).to_contain_text("This is the model’s own search")
+    page.locator("#sentence").fill(f"{sentence} 1")
+    page.wait_for_url(lambda url: "alternative" not in url)
+
+
 def test_aligned_words_are_marked_by_pointer_cursor_and_touch(
     open_page: PageOpener, service_url: str, sentence: str, expected: str
 ) -> None:
@@ -177,16 +198,16 @@ def test_each_intervention_shows_before_and_after(
 ) -> None:
     page = open_page(service_url, "try", text=sentence)
     expect(page.locator(".comparison-side").first).to_contain_text(expected)
-    effect = page.locator(".effect")
+    effect = page.locator(".effect p")
     expect(effect).to_have_count(0)
     for switch in ("Divide by √d_k", "Mask the future"):
         page.get_by_role("switch", name=switch).click()
-        expect(effect).to_contain_text("changes by")
+        expect(effect.first).to_contain_text("changes by")
         page.get_by_role("switch", name=switch).click()
         expect(effect).to_have_count(0)
     for positions in ("shuffled", "none"):
         page.get_by_role("radio", name=positions).check()
-        expect(effect).to_contain_text("changes by")
+        expect(effect.first).to_contain_text("changes by")
     expect(page.locator(".word-probabilities li")).to_have_count(len(expected.split()))
     page.get_by_role("button", name="Reset everything").click()
     expect(page.get_by_role("radio", name="normal")).to_be_checked()
@@ -298,8 +319,12 @@ def test_head_importance_is_shown_in_the_grid(open_page: PageOpener, fake_server
     expect(page.locator(".head-importance")).to_contain_text("Measured on 100 sentences")
     expect(page.locator(".head-importance")).to_contain_text("head 4, it rises most: from 0.500 to 0.800")
     expect(page.locator(".head-bar:visible")).to_have_count(18)  # a head without effect has no bar
+    page.wait_for_url(lambda url: "importance=on" in url)
+    page.reload()
+    expect(page.locator(".head-bar:visible")).to_have_count(18)
     page.get_by_role("button", name="Hide").click()
     expect(page.locator(".head-bar:visible")).to_have_count(0)
+    page.wait_for_url(lambda url: "importance" not in url)
 
 
 def test_fresh_page_opens_with_the_example_and_its_head(open_page: PageOpener, fake_server: FakeServer) -> None:

@@ -8,7 +8,7 @@ import { change, onChange, state, UNCHANGED, VIEWS } from "./state.js";
 const MAX_TEXT = 16_000; // encoded characters; longer addresses do not work everywhere
 const WRITE_DELAY = 250; // milliseconds; browsers limit how often an address may be rewritten
 /** @type {(keyof import("./state.js").State)[]} */
-const STORED = ["view", "text", "line", "model", "source", "target", "place", "changes"];
+const STORED = ["view", "text", "line", "model", "source", "target", "chosen", "place", "changes", "importance"];
 
 let timer = 0;
 let current = null; // the hash as last read or written
@@ -18,7 +18,7 @@ let current = null; // the hash as last read or written
  * @param {(values: Record<string, any>) => Record<string, any>} complete fills in what the address does not state
  */
 export function startAddress(complete) {
-  const follow = () => location.hash !== current && change(withoutOldChoice(complete(read())));
+  const follow = () => location.hash !== current && change(complete(read()));
   follow();
   for (const event of ["popstate", "hashchange"]) window.addEventListener(event, follow);
   onChange(STORED, ({ changed, addHistory }) => {
@@ -56,18 +56,14 @@ function hash() {
   set("model", state.models.length > 1 || !state.target ? state.model : null);
   if (textFits()) set("text", state.text);
   set("line", state.line ? state.line + 1 : null);
+  set("alternative", writeChosen(state.chosen));
   for (const [name, value] of placeParameters(state.place)) set(name, value);
   set("off", state.changes.off.map((key) => movedKey(key, 1)).join(","));
   if (!state.changes.scale) set("scale", "off");
   if (!state.changes.mask) set("mask", "off");
   if (state.changes.positions !== "normal") set("positions", state.changes.positions);
+  if (state.importance) set("importance", "on");
   return `#${state.view}?${params}`;
-}
-
-/** A selected alternative belongs to its text and model; it is dropped if they change. */
-function withoutOldChoice(values) {
-  const same = ["text", "model", "source", "target"].every((name) => !(name in values) || values[name] === state[name]);
-  return same ? values : { ...values, chosen: {} };
 }
 
 /** The state in the address, with defaults for what is missing or invalid. */
@@ -82,11 +78,25 @@ function read() {
     source: params.get("from"),
     target: params.get("to"),
     model: params.get("model"),
+    chosen: readChosen(params),
     place: readPlace(params),
     changes: readChanges(params),
+    importance: params.get("importance") === "on",
   };
   if (params.has("text") || textFits()) values.text = params.get("text") ?? "";
   return values;
+}
+
+/** The ranks of the selected alternatives, line by line: "2", or "0,0,1" for the first alternative of line 3. */
+function writeChosen(chosen) {
+  const nLines = 1 + Math.max(-1, ...Object.keys(chosen).map(Number));
+  return Array.from({ length: nLines }, (_, line) => chosen[line]?.rank ?? 0).join(",");
+}
+
+/** Their texts become known with the translation. */
+function readChosen(/** @type {URLSearchParams} */ params) {
+  const ranks = (params.get("alternative") ?? "").split(",").map((rank) => parseIndex(rank) ?? 0);
+  return Object.fromEntries(ranks.flatMap((rank, line) => (rank ? [[line, { rank, text: null }]] : [])));
 }
 
 /** @param {URLSearchParams} params */

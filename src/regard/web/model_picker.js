@@ -118,7 +118,7 @@ function pick(/** @type {Record<string, any>} */ values) {
   const chosen = chooseModel(values);
   const taskOf = (/** @type {string | null} */ model) => state.models.find(({ name }) => name === model)?.task;
   const text = taskOf(chosen.model) === taskOf(state.model) ? state.text : "";
-  change({ ...chosen, text, chosen: {} }, { addHistory: true });
+  change({ ...chosen, text, chosen: {}, importance: false }, { addHistory: true });
 }
 
 const unique = (values) => [...new Set(values)];

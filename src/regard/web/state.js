@@ -34,10 +34,12 @@ export const UNCHANGED = Object.freeze({ off: [], scale: true, mask: true, posit
  * @property {string | null} target
  * @property {Record<string, any>} place step, attention, layer, head and level of "Look inside"
  * @property {Changes} changes
+ * @property {boolean} importance whether "Try it" shows which heads matter
  * @property {string[]} shown the translation, line by line
  * @property {{ lines: (string | null)[], model?: string, target?: string }} shownFor what `shown` translates; a line is
  *   null while the translation shown is still that of an older text
- * @property {Record<number, { rank: number, text: string }>} chosen line → the alternative that was selected
+ * @property {Record<number, { rank: number, text: string | null }>} chosen line → the alternative that was selected; its
+ *   text is null until it is known
  */
 /** @type {State} */
 export const state = {
@@ -50,6 +52,7 @@ export const state = {
   target: null,
   place: {},
   changes: UNCHANGED,
+  importance: false,
   shown: [],
   shownFor: { lines: [] },
   chosen: {},

@@ -83,16 +83,11 @@ export class Controls {
 export class Walk {
   /** @param {{ go: (step: number) => void, walk: (direction: number) => void }} callbacks */
   constructor({ go, walk }) {
-    this.back = make(
-      "button",
-      { type: "button", class: "walk-arrow", "data-walk": "back", onclick: () => walk(-1) },
-      "←",
-    );
-    this.next = make(
-      "button",
-      { type: "button", class: "walk-arrow", "data-walk": "next", onclick: () => walk(1) },
-      "→",
-    );
+    const arrow = (name, by) => ({ type: "button", class: "walk-arrow", "data-walk": name, onclick: () => walk(by) });
+    this.backName = make("span", { class: "walk-to" });
+    this.nextName = make("span", { class: "walk-to" });
+    this.back = make("button", arrow("back", -1), "← ", this.backName);
+    this.next = make("button", arrow("next", 1), this.nextName, " →");
     this.steps = STEPS.map((name, i) =>
       make(
         "button",
@@ -115,6 +110,8 @@ export class Walk {
     setAttribute(this.next, "aria-label", t("look.next"));
     this.back.disabled = step === 1;
     this.next.disabled = step === STEPS.length;
+    setText(this.backName, t("look.stops")[step - 2] ?? "");
+    setText(this.nextName, t("look.stops")[step] ?? "");
     this.steps.forEach((button, i) => {
       setText(/** @type {Element} */ (button.lastChild), t("look.stops")[i]);
       setAttribute(button, "aria-label", `${i + 1}. ${t("look.stops")[i]}: ${titles[i]}`);

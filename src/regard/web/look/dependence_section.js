@@ -1,4 +1,4 @@
-// What each word depends on, above "Look inside". It is measured when the section is open, because it takes as long as
+// What each word depends on, below "Look inside". It is measured when the section is open, because it takes as long as
 // several translations.
 
 import { make, setText } from "../dom.js";
@@ -31,7 +31,7 @@ export class DependenceSection {
     setText(this.#summary, t("look.depends.title"));
   }
 
-  /** @param {Record<string, any> | null} body of the request for the look below; null hides the section */
+  /** @param {Record<string, any> | null} body of the request for the look above; null hides the section */
   update(body) {
     this.element.hidden = body === null;
     this.#body = body;

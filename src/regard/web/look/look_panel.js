@@ -29,6 +29,7 @@ import { VocabularyStep } from "./steps/vocabulary.js";
  * @property {Record<string, any>} facts numbers that the texts mention
  * @property {(change: Record<string, any>) => void} go
  * @property {import("./example_pair.js").Examples | null} [examples] of the run
+ * @property {string | null} [engine] that the service translates with
  * @property {(text: string) => Promise<any>} [fetchLook] the look at another sentence; not in a file
  * @property {(look: any, head: import("./head_key.js").Head) => Promise<any>} [fetchProjection] the matrices of a head; not
  *   in a file
@@ -69,7 +70,7 @@ export class LookPanel {
   /**
    * @param {HTMLElement} element
    * @param {{ look: any, place?: Record<string, any>, onPlace?: (place: Place) => void, service?: () => any }} options
-   *   `service` returns what only the page has: examples, fetchLook, fetchProjection
+   *   `service` returns what only the page has: examples, engine, fetchLook, fetchProjection
    */
   constructor(element, { look, place = {}, onPlace = () => {}, service = () => ({}) }) {
     this.element = element;
@@ -136,10 +137,10 @@ export class LookPanel {
       { class: "step", "aria-live": "off" },
       this.walk.element,
       make("header", { class: "step-head" }, this.breadcrumb, this.title, this.text),
+      this.try,
       this.controls.element,
       this.body,
       this.questions,
-      this.try,
     );
     this.element.replaceChildren(this.figure.element, step);
   }

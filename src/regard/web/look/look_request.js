@@ -13,17 +13,17 @@ const cache = new Map();
 onReconnect(() => cache.clear());
 
 /**
- * The body of a request for the selected line; null if there is no line or no model.
+ * The body of a request for the selected line with the model's own translation; null if there is no line or no model.
  * @param {Changes} [changes]
  */
 export function lookRequest(changes = UNCHANGED) {
-  const { index, text } = selectedLine();
+  const { text } = selectedLine();
   if (!text || !state.model) return null;
   return {
     text,
     model: state.model,
     target: state.target,
-    translation: state.chosen[index]?.text ?? null,
+    translation: null,
     arrays: "base64",
     interventions: {
       heads_off: changes.off.map(parseHeadKey),
@@ -32,6 +32,32 @@ export function lookRequest(changes = UNCHANGED) {
       positions: changes.positions,
     },
   };
+}
+
+/**
+ * The translation of the selected line that is on the screen, null if it is not there yet. It is not always the model's
+ * own: it may be an alternative, searched again for a lost number, made of several sentences, or found with quantised
+ * weights.
+ */
+export function shownTranslation() {
+  const { index, text } = selectedLine();
+  if (index in state.chosen) return state.chosen[index].text;
+  const { model, target, lines } = state.shownFor;
+  const isCurrent = model === state.model && target === state.target && lines[index]?.trim() === text;
+  return (isCurrent && state.shown[index]) || null;
+}
+
+/**
+ * The look at a translation; if it is not what the model's own search finds, it comes with that search, as `own`.
+ * @param {NonNullable<ReturnType<typeof lookRequest>>} body
+ * @param {string | null} translation null is the model's own
+ * @param {AbortSignal} signal
+ */
+export async function fetchLookAt(body, translation, signal) {
+  const own = await fetchLook(body, signal);
+  if (translation === null || translation === own.target?.text) return own;
+  const look = await fetchLook({ ...body, translation }, signal);
+  return Object.assign(look, { beam: own.beam, own: own.target.text });
 }
 
 /**

@@ -8,7 +8,7 @@ import { onLanguage, t } from "../texts/texts.js";
 import { DependenceSection } from "./dependence_section.js";
 import { loadModule } from "./load.js";
 import { isTransformerLook } from "./look_data.js";
-import { fetchLook, fetchProjection, lookRequest } from "./look_request.js";
+import { fetchLook, fetchLookAt, fetchProjection, lookRequest, shownTranslation } from "./look_request.js";
 
 // In milliseconds.
 const TYPING_PAUSE = 250;
@@ -21,14 +21,15 @@ export class LookView {
   #panel = null;
   #panels = new Map(); // class → panel: one for each kind of model
   #look = null;
-  #request = null; // the body of the request that #look answers
   #linked = false; // whether the look to come belongs to a place of its own: that of an address, or of an example
+  /** @type {string | null} */
+  #translation = null; // that was looked at last; null for the model's own
   #timer = 0;
   #controller = null;
 
   /** @param {HTMLElement} element */
   constructor(element) {
-    element.append(linePicker(), this.#note, this.#depends.element, this.#box);
+    element.append(linePicker(), this.#note, this.#box, this.#depends.element);
     onChange(
       ["view", "text", "line", "models", "model", "target", "chosen"],
       ({ changed }) => {
@@ -37,7 +38,7 @@ export class LookView {
       },
     );
     onChange(["place"], () => this.#followAddress());
-    onChange(["shown", "shownFor"], () => this.#compare());
+    onChange(["shown", "shownFor"], () => this.#followTranslation());
     onReconnect(() => this.#schedule(0));
     onLanguage(() => this.#schedule(0));
     this.#schedule(0);
@@ -47,23 +48,25 @@ export class LookView {
     clearTimeout(this.#timer);
     this.#controller?.abort();
     if (state.view !== "look") return;
-    const body = lookRequest();
-    if (!body) return this.#showNote(t(translates() ? "look.blank" : "predict.look.blank"), true);
-    this.#timer = setTimeout(() => this.#load(body), delay);
+    if (!lookRequest()) return this.#showNote(t(translates() ? "look.blank" : "predict.look.blank"), true);
+    const isUnknown = state.chosen[selectedLine().index]?.text === null; // an alternative that a link names
+    if (!isUnknown) this.#timer = setTimeout(() => this.#load(), delay);
   }
 
-  async #load(body) {
+  async #load() {
+    const body = /** @type {NonNullable<ReturnType<typeof lookRequest>>} */ (lookRequest());
+    const translation = (this.#translation = translates() ? shownTranslation() : null);
     const controller = (this.#controller = new AbortController());
     const waiting = setTimeout(() => this.#showNote(t("look.waiting")), SHOW_WAITING_AFTER);
     try {
-      const look = await fetchLook(body, controller.signal);
+      const look = await fetchLookAt(body, translation, controller.signal);
       const { LookPanel, RecordedPanel } = await loadModule(
         isTransformerLook(look) ? "look_panel.js" : "recorded_panel.js",
       );
       if (controller.signal.aborted) return;
-      this.#showNote("");
-      this.#show(LookPanel ?? RecordedPanel, look, body);
-      this.#compare();
+      this.#showNote(ownTranslationNote(look));
+      this.#show(LookPanel ?? RecordedPanel, look);
+      this.#depends.update(translates() ? { ...body, translation: look.target.given ? look.target.text : null } : null);
     } catch (error) {
       if (controller.signal.aborted) return;
       this.#linked = false;
@@ -76,7 +79,7 @@ export class LookView {
     }
   }
 
-  #show(Panel, look, body) {
+  #show(Panel, look) {
     const known = this.#panels.get(Panel);
     const element = known?.element ?? make("div");
     if (this.#box.firstChild !== element) this.#box.replaceChildren(element);
@@ -89,26 +92,12 @@ export class LookView {
     this.#linked = false;
     change({ place: this.#panel.place });
     this.#look = look;
-    this.#request = body;
-    this.#depends.update(translates() ? body : null);
   }
 
-  /** Notes it if the translation above differs from the one shown here, for example because of quantised weights. */
-  #compare() {
-    if (this.#box.hidden || !this.#request || JSON.stringify(lookRequest()) !== JSON.stringify(this.#request)) return;
-    if (!this.#look.target) return this.#showNote(""); // no translation to compare with
-    const { text } = this.#look.target;
-    const otherEngine = currentModel()?.engine === "ctranslate2"; // the look is computed with PyTorch
-    const differs = this.#comparable() && state.shown[selectedLine().index] !== text;
-    this.#showNote(differs ? t(otherEngine ? "look.otherEngine" : "look.other", isolated(text)) : "");
-  }
-
-  /** Whether the translation above is the model's own, of the same text by the same model. */
-  #comparable() {
-    const { text, model, target, translation } = this.#request;
-    const { shownFor } = state;
-    return translation === null && shownFor.model === model && shownFor.target === target &&
-      shownFor.lines[selectedLine().index]?.trim() === text;
+  /** The look is at the translation that is on the screen, also if that arrives later. */
+  #followTranslation() {
+    const translation = translates() ? shownTranslation() : null;
+    if (translation !== null && translation !== this.#translation) this.#schedule(0);
   }
 
   #showNote(text, hidePanel = false) {
@@ -123,13 +112,20 @@ export class LookView {
   }
 }
 
+/** Says so if the translation on the screen is not the one that the model itself finds. */
+function ownTranslationNote(look) {
+  const isChosen = selectedLine().index in state.chosen;
+  return look.own === undefined || isChosen ? "" : t("look.own", isolated(look.own));
+}
+
 /** What the panel can ask of the service: the examples of the run, and the look at another sentence. */
 function panelService() {
   const request = lookRequest();
   return {
     examples: currentModel()?.examples ?? null,
+    engine: currentModel()?.engine ?? null,
     fetchLook: (/** @type {string} */ text) =>
-      fetchLook({ .../** @type {any} */ (request), text, translation: null }, new AbortController().signal),
+      fetchLook({ .../** @type {any} */ (request), text }, new AbortController().signal),
     fetchProjection,
   };
 }

@@ -320,6 +320,10 @@ export const LOOK_EN = {
   finishedSentence: "Sentence",
   sumOfLogs: "Σ log p",
   scoreAfterPenalty: "÷ length penalty",
+  beamOther:
+    "This is the model’s own search. The translation above was selected from the list, or found in another way, so it need not be the best one here.",
+  beamEngine:
+    "Computed with PyTorch in full precision. The service translates with CTranslate2, whose weights may be quantised, so the scores of its alternatives can differ slightly.",
   noBeam:
     "This translation was given, not found by search, so there is no beam to show. The model’s own translation has one.",
 };

@@ -34,7 +34,7 @@ export const LOOK_KO = {
   "recorded.how": (size) =>
     `${size ? `모델 구조: ${size}. ` : ""}막대 한 줄이 벡터 하나이고, 옆의 숫자는 벡터의 길이입니다. ` +
     "막대 위에 마우스를 올리면 값이 보입니다.",
-  "recorded.scoresCaption": "소프트맥스 이전의 점수. 0보다 작으면 회색입니다",
+  "recorded.scoresCaption": "소프트맥스에 넣기 전의 점수. 0보다 작으면 회색입니다",
   "recorded.unit": (n) => `각 벡터의 ${n}번째 값`,
   "recorded.kinds": {
     attention: "어텐션 가중치",
@@ -61,18 +61,18 @@ export const LOOK_KO = {
   "recorded.memory": "단계(세로)마다 메모리의 각 열(가로)에 든 벡터의 크기",
   "recorded.memoryRow": (n) => `${n}행`,
   depends: {
-    title: "각 단어는 원문의 어느 단어에 좌우될까",
-    how: "번역된 각 단어의 확률이 원문의 어느 단어에 좌우되는지 두 가지 방법으로 잽니다. 하나는 그래디언트이고, " +
+    title: "번역된 단어에 영향을 준 원문 단어",
+    how: "번역된 단어의 확률이 원문의 어느 단어에 달려 있는지 두 가지 방법으로 잽니다. 하나는 기울기이고, " +
       "다른 하나는 원문 단어를 하나씩 빼 보는 것입니다.",
     beside:
-      "어텐션은 모델이 어디를 보는지를 보여 줄 뿐, 출력이 무엇에 좌우되는지까지 알려 주지는 않습니다. 그래서 두 가지 방법으로 " +
-      "직접 잰 값을 나란히 놓았습니다. 하나는 그래디언트이고, 다른 하나는 원문 단어를 하나씩 빼 보는 것입니다.",
+      "어텐션은 모델이 어디를 보는지 알려 줄 뿐, 출력이 어느 단어에 달려 있는지는 알려 주지 않습니다. 그래서 두 가지 방법으로 " +
+      "직접 잰 값을 옆에 놓았습니다. 하나는 기울기이고, 다른 하나는 원문 단어를 하나씩 빼 보는 것입니다.",
     attention: "어텐션 가중치",
-    gradient: "로그 확률의 그래디언트: 크기를 행의 합이 1이 되도록 나눈 값",
+    gradient: "로그 확률의 기울기: 크기를 행의 합이 1이 되도록 나눈 값",
     left_out: "단어 빼기: 그 단어를 뺐을 때 줄어드는 로그 확률. 늘어나면 회색입니다",
     agreement:
       "서로 얼마나 일치하는가: 켄달의 τ. 1이면 원문 단어의 순위가 같고, 0이면 관계가 없으며, −1이면 순위가 반대입니다.",
-    short: { attention: "어텐션", gradient: "그래디언트", left_out: "단어 빼기" },
+    short: { attention: "어텐션", gradient: "기울기", left_out: "단어 빼기" },
     word: "단어",
     mean: "평균",
   },
@@ -105,7 +105,7 @@ export const LOOK_KO = {
     "유닛",
     "층",
     "마스크",
-    "인코더→",
+    "교차",
     "확률",
     "빔",
     "퀴즈",
@@ -115,8 +115,8 @@ export const LOOK_KO = {
     `한 단어만 다른 두 문장입니다. 학습이 끝난 뒤 모든 헤드를 재 보니, 대명사가 가리키는 명사를 가장 잘 찾는 헤드는 ${
       KOREAN_ATTENTION_NAMES[attention]
     } ${layer + 1}층의 헤드 ${head + 1}였습니다.`,
-  pairQuestion: (pronoun) => `이 헤드에서 “${pronoun}”는 어느 단어를 볼까요? 위에서 골라 보세요.`,
-  pairAnswer: (pronoun) => `“${pronoun}”가 보는 단어:`,
+  pairQuestion: (pronoun) => `이 헤드에서 “${pronoun}”의 가중치가 가장 큰 단어는 무엇일까요? 위에서 골라 보세요.`,
+  pairAnswer: (pronoun) => `“${pronoun}”의 가중치:`,
   guessRight: "예상이 맞았습니다.",
   guessWrong: "예상과 다릅니다. 두 문장을 비교해 보세요.",
   quiz: {
@@ -128,7 +128,7 @@ export const LOOK_KO = {
     root: "이 모델은 소프트맥스에 넣기 전에 q · k를 무엇으로 나누나요?",
     largest: "인코더 첫 헤드에서 첫 단어의 행을 보세요. √d_k로 나누지 않으면 가장 큰 가중치는…",
     twice: (token) =>
-      `${token}이(가) 한 문장에 두 번 나온다면, 위치를 더하기 전 두 임베딩의 코사인 유사도는 얼마인가요?`,
+      `한 문장에 ${token} 토큰이 두 번 나온다면, 위치를 더하기 전 두 임베딩의 코사인 유사도는 얼마인가요?`,
     near: (position) => `${position}번 위치와 패턴이 가장 비슷한 위치는 어디인가요?`,
     shape: "이 문장에서 인코더 첫 층의 출력은 어떤 모양인가요?",
     residual: (token) => `첫 피드포워드 서브레이어의 ${token} 위치에서는 어느 벡터가 더 긴가요?`,
@@ -136,9 +136,10 @@ export const LOOK_KO = {
     shared: (size, d) => `토큰 ${size}개에 숫자가 ${d}개씩입니다. 행렬을 함께 써서 아낀 파라미터는 몇 개인가요?`,
     separate: (size, d) =>
       `토큰 ${size}개에 숫자가 ${d}개씩입니다. 출력 쪽 임베딩과 소프트맥스가 행렬을 함께 쓴다면 파라미터를 몇 개 아낄 수 있나요?`,
-    looks: (word, layer) => `예상해 보세요. 인코더 ${layer}층 헤드 1에서 “${word}”가 가장 주목하는 단어는 무엇인가요?`,
+    looks: (word, layer) =>
+      `예상해 보세요. 인코더 ${layer}층 헤드 1에서 “${word}”의 가중치가 가장 큰 단어는 무엇인가요?`,
     elsewhere: (word, heads, layer) =>
-      `인코더 ${layer}층의 헤드 ${heads}개 중, “${word}”에서 자기 자신이 아닌 단어에 가장 주목하는 헤드는 몇 개인가요?`,
+      `인코더 ${layer}층의 헤드 ${heads}개 중 “${word}” 자신이 아닌 다른 단어에 가장 주목하는 헤드는 몇 개인가요?`,
     right: () => "맞았습니다.",
     wrong: (answer) => `정답은 ${answer}입니다.`,
     score: (right, picked, all) => `전체 ${all}문제 중 ${picked}문제를 풀어 ${right}문제를 맞혔습니다.`,
@@ -286,7 +287,7 @@ export const LOOK_KO = {
   normFacts: (m, s, m2, s2) =>
     `정규화하기 전에는 평균 ${m}, 표준편차 ${s}이고, 정규화하고 학습된 배율을 곱한 뒤에는 평균 ${m2}, 표준편차 ${s2}입니다.`,
   preNormFacts: (m, s) =>
-    `합의 평균은 ${m}, 표준편차는 ${s}입니다. 다음 서브레이어은 이 값을 정규화한 사본을 읽습니다.`,
+    `합의 평균은 ${m}, 표준편차는 ${s}입니다. 다음 서브레이어는 이 값을 정규화한 사본을 읽습니다.`,
   unitsCaption: (unit, active, n) => `“${unit}”에서는 유닛 ${n}개 중 ${active}개가 활성화됩니다`,
   unitCaption: (unit) => `단어별 ${unit}번 유닛의 값`,
   afterLayer: (n) => `${n}층`,
@@ -312,6 +313,10 @@ export const LOOK_KO = {
   finishedSentence: "문장",
   sumOfLogs: "Σ log p",
   scoreAfterPenalty: "÷ 길이 페널티",
+  beamOther:
+    "모델이 직접 탐색한 과정입니다. 위의 번역은 목록에서 고르거나 다른 방법으로 찾은 것이어서 여기서 점수가 가장 높은 후보가 아닐 수 있습니다.",
+  beamEngine:
+    "양자화하지 않고 PyTorch로 계산한 점수입니다. 서비스는 CTranslate2로 번역하며 가중치가 양자화되어 있을 수 있으므로, 다른 번역 목록의 점수와 조금 다를 수 있습니다.",
   noBeam:
     "이 번역은 탐색으로 찾은 것이 아니라 직접 지정한 것이어서 보여 줄 빔이 없습니다. 모델이 찾은 번역을 열면 볼 수 있습니다.",
 };

@@ -101,13 +101,14 @@ export const PAGE_EN = {
   "line.next": "Next line",
   "look.blank": "Type a sentence above to see how the model translates it.",
   "look.waiting": "Computing…",
-  "look.otherEngine": (text) =>
-    `For speed, the service translates with CTranslate2, whose weights may be quantised. With PyTorch and full precision, as shown here, the translation is “${text}”.`,
-  "look.other": (text) => `This shows how the model arrives at “${text}”, which differs from the translation above.`,
+  "look.own": (text) =>
+    `The numbers here are those of the translation above. On its own, with full precision and without splitting the text or searching again for a lost number, the model finds “${text}”.`,
   "try.fixed": "This model has no part that can be switched off or changed here.",
   "look.failed": "This sentence cannot be shown.",
 
   "try.intro": "Remove a part of the model to see what it does.",
+  "try.own":
+    "Both translations here are the model’s own, with full precision and without splitting the text or searching again for a lost number. So the first one differs from the translation above.",
   "try.heads": "Heads",
   "try.heads.how":
     "Each square is an attention head. Click one to switch it off: it then adds nothing to the output of its layer.",
@@ -137,9 +138,8 @@ export const PAGE_EN = {
   "try.nothing": "Nothing has been changed yet. Click a head or use a switch.",
   "try.changed": (n) => `${plural(n, "word")} changed`,
   "try.logp": "log-probability",
-  "try.in.use": "In use, word by word (the future does not exist yet): ",
-  "try.in.training":
-    "In training, all positions at once (each sees the words after it, which this model has never seen): ",
+  "try.in.use": "In use, word by word: the future does not exist yet. ",
+  "try.in.training": "In training, all positions at once: each sees the words after it, which this model never did. ",
   "try.effect": (delta, factor) => [
     "The log-probability of the original translation changes by ",
     delta,
@@ -192,6 +192,7 @@ export const PAGE_EN = {
   "training.train": "training",
   "training.validation": "validation",
   "training.step": (n) => `step ${n}`,
+  "training.measure": { perplexity: "perplexity", accuracy: "accuracy", error: "error" },
   "training.curve": (name) => `${name} by step; use the arrow keys to move along the curve`,
   "training.unsmoothed": "Both losses are without label smoothing, so they can be compared.",
   "training.dropout": "Dropout makes the training loss a little higher: it is only used in training.",

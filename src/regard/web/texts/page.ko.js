@@ -50,10 +50,10 @@ export const PAGE_KO = {
   "in.line": (n) => `${n}번째 줄: `,
   "warning.numbers": "원문의 숫자가 번역에서 빠졌거나 바뀌었습니다.",
   "warning.placeholder": "자리표시자나 주소가 번역에서 빠졌거나 바뀌었습니다.",
-  "warning.unsure": "모델이 이 번역을 다른 번역보다 훨씬 덜 확신합니다.",
+  "warning.unsure": "모델이 다른 번역에 비해 확신하지 못한 번역입니다.",
   "warning.detached": "번역 전체의 확률이 매우 낮습니다. 원문과 거의 상관없는 내용일 수 있습니다.",
   "warning.unknown": "이 문장에는 어휘에 없는 단어가 많습니다.",
-  "warning.language": "모델이 번역하는 언어가 아닌 것 같습니다.",
+  "warning.language": "이 모델이 번역할 수 있는 언어로 쓴 문장이 아닌 것 같습니다.",
   "warning.capitals": "대문자로만 쓴 문장입니다. 모델은 이런 문장을 거의 보지 못했습니다.",
   "warning.length": "번역의 길이가 원문과 맞지 않습니다. 빠지거나 지어낸 내용이 있을 수 있습니다.",
   "warning.left-out": "원문의 일부 단어가 번역에서 빠졌을 수 있습니다.",
@@ -99,14 +99,14 @@ export const PAGE_KO = {
   "line.next": "다음 줄",
   "look.blank": "위에 문장을 입력하면 모델이 그 문장을 어떻게 번역하는지 볼 수 있습니다.",
   "look.waiting": "계산하는 중…",
-  "look.otherEngine": (text) =>
-    `서비스는 속도를 위해 CTranslate2로 번역하며, 이때 가중치가 양자화되어 있을 수 있습니다. 여기처럼 PyTorch에서 양자화 없이 계산하면 번역은 “${text}”입니다.`,
-  "look.other": (text) =>
-    `여기에 보이는 것은 위와 다른 번역이 나오는 과정입니다. 여기서 이 문장의 번역은 “${text}”입니다.`,
+  "look.own": (text) =>
+    `아래 숫자는 위에 있는 번역을 계산한 것입니다. 양자화하거나 문장을 나누지 않고, 빠진 숫자를 다시 찾지도 않으면 모델은 “${text}”라고 번역합니다.`,
   "try.fixed": "이 모델에는 여기서 끄거나 바꿔 볼 수 있는 부분이 없습니다.",
   "look.failed": "이 문장은 보여 줄 수 없습니다.",
 
   "try.intro": "모델의 일부를 꺼 보면 그 부분이 무슨 일을 했는지 알 수 있습니다.",
+  "try.own":
+    "여기 두 번역은 양자화하거나 문장을 나누지 않고, 빠진 숫자를 다시 찾지도 않은 모델 그대로의 번역입니다. 그래서 바꾸기 전 번역도 위의 번역과 다릅니다.",
   "try.heads": "헤드",
   "try.heads.how": "네모 하나가 어텐션 헤드 하나입니다. 누르면 그 헤드가 꺼져서 층의 출력에 아무것도 더하지 않습니다.",
   "try.matter": "어떤 헤드가 중요할까요?",
@@ -135,8 +135,8 @@ export const PAGE_KO = {
   "try.nothing": "아직 바꾼 것이 없습니다. 헤드를 누르거나 스위치를 바꿔 보세요.",
   "try.changed": (n) => `단어 ${n}개가 달라졌습니다`,
   "try.logp": "로그 확률",
-  "try.in.use": "실제로 번역할 때(한 단어씩 쓰므로 뒤에 올 단어가 아직 없음): ",
-  "try.in.training": "학습할 때처럼(모든 위치를 한꺼번에 계산하므로, 이 모델이 본 적 없는 뒤 단어까지 보임): ",
+  "try.in.use": "실제로 번역할 때는 한 단어씩 쓰므로 뒤에 올 단어가 아직 없습니다. ",
+  "try.in.training": "학습할 때처럼 모든 위치를 한꺼번에 계산하면 이 모델이 본 적 없는 뒤 단어까지 보입니다. ",
   "try.effect": (
     delta,
     factor,
@@ -150,10 +150,10 @@ export const PAGE_KO = {
     plain,
     "만 남습니다(모든 헤드와 단어의 평균). ",
   ],
-  "try.trained.scale": "무엇을 위한 것일까요? 학습",
+  "try.trained.scale": "왜 나눌까요? 학습이 잘되게 하려고",
   "try.trained.scale.why":
     "학습이 끝난 모델은 나누지 않아도 그럭저럭 버티지만, 처음부터 나누지 않으면 학습이 느려집니다. 가중치가 한 단어에 몰리고 나면 기울기가 거의 남지 않기 때문입니다.",
-  "try.trained.mask": "무엇을 위한 것일까요? 예측하는 법을 배우기",
+  "try.trained.mask": "왜 가릴까요? 예측하는 법을 배우게 하려고",
   "try.trained.mask.why":
     "이 모델은 마스크를 쓰고 학습했습니다. 마스크 없이 학습한 모델은 바로 다음 열에 있는 정답을 베낍니다. 손실은 더 빨리 떨어지지만, 실제로 번역할 때는 베낄 것이 없어서 문장을 쓰지 못합니다.",
   "try.trained.caption": (n) =>
@@ -188,6 +188,7 @@ export const PAGE_KO = {
   "training.train": "학습",
   "training.validation": "검증",
   "training.step": (n) => `${n}스텝`,
+  "training.measure": { perplexity: "퍼플렉서티", accuracy: "정확도", error: "오류율" },
   "training.curve": (name) => `스텝에 따른 ${name}. 화살표 키로 곡선을 따라 이동할 수 있습니다`,
   "training.unsmoothed": "두 손실 모두 레이블 스무딩을 빼고 계산했으므로 서로 비교할 수 있습니다.",
   "training.dropout": "다만 드롭아웃은 학습할 때만 쓰이므로 학습 손실이 조금 높게 나옵니다.",

@@ -21,7 +21,9 @@ export function sampleSection(samples) {
 
 function sampleRows({ given, expected, outputs }) {
   const names = Object.keys(given); // of the input and, if it is known, of what the output should be
-  const rows = outputs.map(({ step, text }) => row(decimal(step, 0), ...withChanges(text, expected ?? text)));
+  const rows = outputs.map(({ step, text }) =>
+    row(t("training.step", decimal(step, 0)), ...withChanges(text, expected ?? text))
+  );
   const early = rows.slice(0, Math.max(0, rows.length - MAX_SHOWN));
   const folded = early.length
     ? [make("details", {}, make("summary", {}, t("training.more", early.length)), ...early)]

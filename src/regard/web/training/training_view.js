@@ -86,7 +86,7 @@ export class TrainingView {
     for (const group of chartGroups(run.measures)) {
       const kinds = ["validation", "second", "third"];
       this.#curveOf(group).show(
-        group.map(({ name, label }, i) => series(validations, label, kinds[i], name)),
+        group.map(({ name, label }, i) => series(validations, measureLabel(label), kinds[i], name)),
         lastStep,
       );
     }
@@ -98,7 +98,7 @@ export class TrainingView {
 
   /** The chart of some measures; the learning rate stays last. */
   #curveOf(/** @type {Measure[]} */ group) {
-    const title = group.map(({ label }) => label).join(", ");
+    const title = group.map(({ label }) => measureLabel(label)).join(", ");
     if (!this.#measures.has(title)) {
       const curve = new Curve({
         title,
@@ -139,11 +139,17 @@ function summaryParts({ state: runState, steps, validations, measures, unit, n_s
     measures.find(({ name, higher_is_better: higher, is_share: share }) => name !== "loss" && higher && !share) ??
       measures.find(({ name }) => name !== "loss");
   const scored = best && validations.findLast((row) => Number.isFinite(row[best.name]));
-  if (scored) parts.push(`${best.label} ${showMeasure(best, scored[best.name], best.digits)}`);
+  if (scored) parts.push(`${measureLabel(best.label)} ${showMeasure(best, scored[best.name], best.digits)}`);
   return parts;
 }
 
 /** @typedef {{ name: string, label: string, digits: number, higher_is_better: boolean, is_share: boolean }} Measure */
+
+/** In the page's language if it has a word of its own; most measures are called the same everywhere. */
+function measureLabel(/** @type {string} */ label) {
+  const key = `training.measure.${label}`;
+  return t(key) === key ? label : t(key);
+}
 
 function showMeasure(/** @type {Measure} */ measure, /** @type {number} */ value, /** @type {number} */ digits) {
   return measure.is_share ? `${decimal(100 * value, digits)}%` : decimal(value, digits);

@@ -87,6 +87,7 @@ export class TranslatePanel {
   }
 
   #show() {
+    change({ chosen: this.#resolvedChoice() });
     this.#shown = this.#result.lines.map((line, index) => this.#lineToShow(line, index));
     this.#translation.show(this.#shown);
     change({ shown: this.#shown.map(({ text }) => text), shownFor: this.#result.for });
@@ -94,6 +95,25 @@ export class TranslatePanel {
     this.#showTools();
     this.#showMessages();
     this.#highlightAgain();
+  }
+
+  /** The selected alternatives with their texts, as far as they are known; without those that do not exist. */
+  #resolvedChoice() {
+    return Object.fromEntries(
+      Object.entries(state.chosen).flatMap(([index, chosen]) => {
+        const line = Number(index);
+        if (!this.#isCurrent(line)) return [[line, chosen]];
+        const text = this.#result.lines[line].alternatives[chosen.rank - 1]?.text;
+        return text === undefined ? [] : [[line, { rank: chosen.rank, text }]];
+      }),
+    );
+  }
+
+  /** Whether what is shown of a line is not that of an older text or another model. */
+  #isCurrent(/** @type {number} */ line) {
+    const { for: translated } = this.#result;
+    return translated.lines[line] === lines()[line] && translated.model === state.model &&
+      translated.target === state.target && Boolean(this.#result.lines[line]?.alternatives);
   }
 
   #lineToShow(line, index) {
@@ -105,10 +125,7 @@ export class TranslatePanel {
 
   /** Selects an alternative, unless it belongs to an older text that is still shown. */
   #select(line, rank) {
-    const { for: translated } = this.#result;
-    const isCurrent = translated.lines[line] === lines()[line] && translated.model === state.model &&
-      translated.target === state.target;
-    if (!isCurrent) return;
+    if (!this.#isCurrent(line)) return;
     const { [line]: _previous, ...others } = state.chosen;
     const selected = this.#result.lines[line]?.alternatives[rank - 1];
     change({ chosen: selected ? { ...others, [line]: { rank, text: selected.text } } : others });

@@ -13,6 +13,7 @@ import { changedWords } from "../words.js";
 
 export class BeforeAfter {
   element = make("div", { class: "before-after" });
+  effect = make("div", { class: "effect", role: "status" });
   words = make("div"); // the first translation, word by word
 
   /**
@@ -22,7 +23,8 @@ export class BeforeAfter {
   show(look) {
     const { change } = look;
     const changed = change && isChanged(state.changes);
-    this.element.replaceChildren(...(changed ? bothSides(change) : firstSide(look)));
+    this.element.replaceChildren(changed ? bothSides(change) : firstSide(look));
+    this.effect.replaceChildren(...(changed ? effects(change) : []));
     this.words.replaceChildren(...(changed ? [wordProbabilities(change), ...trainedWithout(look)] : []));
   }
 }
@@ -35,24 +37,35 @@ function firstSide(look) {
     make("h2", {}, t("try.after")),
     make("p", { class: "note" }, t("try.nothing")),
   );
-  return [make("div", { class: "comparison" }, side(t("try.before"), words, [], look.log_probability), after)];
+  return make("div", { class: "comparison" }, side(t("try.before"), words, [], look.log_probability), after);
 }
 
 function bothSides(change) {
-  const { before, after, of_before: atOnce, of_before_in_use: inUse } = change;
-  const texts = (words) => words.map(({ text }) => text);
-  const [removed, added] = changedWords(texts(before.words), texts(after.words));
-  const nChanged = Math.max(...[removed, added].map((flags) => flags.filter(Boolean).length));
-  const comparison = make(
+  const [removed, added] = changedIn(change);
+  return make(
     "div",
     { class: "comparison" },
-    side(t("try.before"), before.words, removed, before.log_probability),
-    side(t("try.after"), after.words, added, after.log_probability),
+    side(t("try.before"), change.before.words, removed, change.before.log_probability),
+    side(t("try.after"), change.after.words, added, change.after.log_probability),
   );
+}
+
+/** What the change does to the first translation: a sentence, two without the mask. */
+function effects(change) {
+  const { before, after, of_before: atOnce, of_before_in_use: inUse } = change;
+  const nChanged = Math.max(...changedIn(change).map((flags) => flags.filter(Boolean).length));
   const result = before.text === after.text ? t("try.same") : `${t("try.changed", nChanged)}.`;
-  const effects = [make("p", {}, state.changes.mask ? "" : t("try.in.use"), result, " ", ...effect(before, inUse))];
-  if (!state.changes.mask) effects.push(make("p", {}, t("try.in.training"), ...effect(before, atOnce)));
-  return [comparison, make("div", { class: "effect", role: "status" }, effects)];
+  if (state.changes.mask) return [make("p", {}, make("b", {}, result), " ", ...effect(before, inUse))];
+  return [
+    make("p", {}, t("try.in.use"), make("b", {}, result), " ", ...effect(before, inUse)),
+    make("p", {}, t("try.in.training"), ...effect(before, atOnce)),
+  ];
+}
+
+/** Which words of each translation the other one does not have. */
+function changedIn({ before, after }) {
+  const texts = (words) => words.map(({ text }) => text);
+  return changedWords(texts(before.words), texts(after.words));
 }
 
 /**
@@ -82,7 +95,7 @@ function side(title, words, changed, logProbability) {
 /** How the probability of the first translation changes, as a sentence with a number. */
 function effect(before, after) {
   const delta = after.log_probability - before.log_probability;
-  const signed = numberElement(delta, (delta > 0 ? "+" : "") + decimal(delta, 2));
+  const signed = make("b", {}, numberElement(delta, (delta > 0 ? "+" : "") + decimal(delta, 2)));
   return t("try.effect", signed, factorText(delta));
 }
 

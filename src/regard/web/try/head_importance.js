@@ -4,7 +4,7 @@ import { make } from "../dom.js";
 import { formatNumber } from "../format.js";
 import { headKey } from "../look/head_key.js";
 import { onReconnect, request } from "../service.js";
-import { onChange, state } from "../state.js";
+import { change, currentModel, onChange, state, translates } from "../state.js";
 import { onLanguage, t } from "../texts/texts.js";
 
 // In milliseconds.
@@ -13,11 +13,10 @@ const RETRY_AFTER = 1_000;
 
 export class HeadImportance {
   element = make("div", { class: "head-importance" });
-  #button = make("button", { class: "textlink", onclick: () => this.#toggle() });
+  #button = make("button", { class: "textlink", onclick: () => change({ importance: !state.importance }) });
   #note = make("p", { class: "note", role: "status" });
   #onImportance;
   #result = null; // of the model in use
-  #isShown = false;
   #controller = null; // while a request is under way
   #isWaiting = false;
 
@@ -26,6 +25,7 @@ export class HeadImportance {
     this.#onImportance = onImportance;
     this.element.append(this.#button, this.#note);
     onChange(["model"], () => this.#reset());
+    onChange(["view", "model", "models", "importance"], () => this.#update());
     onReconnect(() => this.#controller || this.#reset()); // a request that is under way goes on
     onLanguage(() => this.#show());
     this.#show();
@@ -36,17 +36,18 @@ export class HeadImportance {
     this.#controller = null;
     this.#isWaiting = false;
     this.#result = null;
-    this.#isShown = false;
     this.#show();
     this.#onImportance(null);
   }
 
-  async #toggle() {
-    if (this.#controller || !state.model) return;
-    if (!this.#result && !(await this.#load(state.model))) return;
-    this.#isShown = !this.#isShown;
+  /** Shows or hides the importance of heads, as the state says; it is measured when it is first shown. */
+  async #update() {
+    if (state.importance && !this.#result) {
+      const isReady = state.view === "try" && currentModel() && translates();
+      if (!isReady || this.#controller || !(await this.#load(currentModel().name))) return;
+    }
     this.#show();
-    this.#onImportance(this.#isShown && this.#result ? relativeImportance(this.#result.heads) : null);
+    this.#onImportance(state.importance && this.#result ? relativeImportance(this.#result.heads) : null);
   }
 
   async #load(/** @type {string} */ model) {
@@ -63,6 +64,7 @@ export class HeadImportance {
     this.#controller = null;
     this.#setWaiting(false);
     if (error) {
+      change({ importance: false });
       this.#note.textContent = error.status === 404 ? t("try.matter.none") : t("refused", error.code, error.message);
     }
     return !error;
@@ -74,7 +76,7 @@ export class HeadImportance {
   }
 
   #show() {
-    const shown = this.#isShown && this.#result;
+    const shown = state.importance && this.#result;
     this.#button.textContent = t(shown ? "try.matter.hide" : "try.matter");
     this.#button.setAttribute("aria-pressed", String(Boolean(shown)));
     this.#note.textContent = this.#isWaiting ? t("try.matter.waiting") : shown ? summaryOf(this.#result) : "";

@@ -5,7 +5,7 @@ import { linePicker } from "../line_picker.js";
 import { headKey, parseHeadKey } from "../look/head_key.js";
 import { loadModule } from "../look/load.js";
 import { isTransformerLook } from "../look/look_data.js";
-import { fetchLook, isChanged, lookRequest } from "../look/look_request.js";
+import { fetchLook, isChanged, lookRequest, shownTranslation } from "../look/look_request.js";
 import { onReconnect } from "../service.js";
 import { change, onChange, state, translates, UNCHANGED } from "../state.js";
 import { onLanguage, t, translateElements } from "../texts/texts.js";
@@ -54,7 +54,8 @@ export class TryView {
       make("div", { class: "intervention-controls" }, this.#switches.element, this.#reset),
     );
     this.#head.append(make("p", { class: "intro", "data-text": "try.intro" }), linePicker());
-    element.append(this.#head, this.#note, this.#result.element, this.#result.words, this.#interventions);
+    const { element: comparison, effect, words } = this.#result;
+    element.append(this.#head, this.#note, comparison, effect, this.#interventions, words);
     translateElements(element);
     onChange(["changes"], () => this.#showChanges());
     onChange(
@@ -79,8 +80,8 @@ export class TryView {
     if (!translates()) return this.#showNothingToTry();
     const body = lookRequest(state.changes);
     if (!body) return this.#showNote(t("look.blank"), true);
-    // The model has to choose both translations itself: a selected alternative would hide the effect of a change.
-    this.#timer = setTimeout(() => this.#load({ ...body, translation: null }), delay);
+    // Both translations are the model's own: a selected alternative would hide the effect of a change.
+    this.#timer = setTimeout(() => this.#load(body), delay);
   }
 
   async #load(body) {
@@ -94,7 +95,7 @@ export class TryView {
       const { HeadGrid } = await loadModule("head_grid.js");
       if (controller.signal.aborted) return;
       if (!isTransformerLook(look)) return this.#showNothingToTry();
-      this.#showNote("");
+      this.#showNote([null, ownTranslation(look)].includes(shownTranslation()) ? "" : t("try.own"));
       this.#result.show(look);
       this.#look = look;
       this.#showGrid(HeadGrid);
@@ -151,9 +152,13 @@ export class TryView {
   #showNote(text, hideRest = false) {
     this.#note.textContent = text;
     this.#head.hidden = false;
-    for (const part of [this.#interventions, this.#result.element, this.#result.words]) part.hidden = hideRest;
+    const { element, effect, words } = this.#result;
+    for (const part of [this.#interventions, element, effect, words]) part.hidden = hideRest;
   }
 }
+
+/** The translation of the model without changes. */
+const ownTranslation = (look) => (look.change?.before ?? look.target).text;
 
 /** The switches beside the grid of heads. */
 class Switches {

@@ -55,7 +55,8 @@ export class BeamStep {
     this.panel = new Panel("beam", this.scroll);
     this.none = make("p", { class: "hint" });
     this.finished = make("div", { class: "finished" });
-    this.element = make("div", {}, this.slider.element, this.panel.element, this.finished, this.none);
+    this.note = make("p", { class: "hint" });
+    this.element = make("div", {}, this.slider.element, this.panel.element, this.finished, this.note, this.none);
     /** @type {any} */
     this.data = null;
     this.key = "";
@@ -69,6 +70,8 @@ export class BeamStep {
     this.none.hidden = beam !== null;
     this.slider.element.hidden = this.panel.element.hidden = this.finished.hidden = beam === null;
     this.none.textContent = beam === null ? t("look.noBeam") : "";
+    const notes = [["beamOther", data.look.own !== undefined], ["beamEngine", context.engine === "ctranslate2"]];
+    this.note.textContent = notes.filter(([, applies]) => beam && applies).map(([key]) => t(`look.${key}`)).join(" ");
     if (beam === null) return;
     const key = language();
     if (data !== this.data || key !== this.key) this.#build(beam);
