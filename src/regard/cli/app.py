@@ -11,6 +11,7 @@ from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
 from regard.cli.import_model import import_model
 from regard.cli.look.command import look
+from regard.cli.paper import paper
 from regard.cli.predict import predict
 from regard.cli.serve import serve
 from regard.cli.train import train
@@ -42,3 +43,4 @@ def _options(
 for command in (demo, check, train, translate, predict, evaluate, compare, look, serve):
     app.command()(command)
 app.command("import")(import_model)
+app.add_typer(paper, name="paper")

@@ -46,6 +46,8 @@ class TrainingDisplay(Callbacks):
         self._measures: Sequence[Measure] = TRANSLATION_MEASURES
         self._budget_seconds: float | None = None
         self._verdict: str | None = None
+        self._n_after = 0  # trainings that come after this one
+        self._seconds_each: float | None = None
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -108,6 +110,12 @@ class TrainingDisplay(Callbacks):
             f"{plan['device']}{precision}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
         )
 
+    def _on_row(self, label: str, number: int, n_rows: int, n_after: int, seconds_each: float | None, **_: Any) -> None:
+        """A training of several, one after the other: the rows of a table."""
+        self._n_after, self._seconds_each = n_after, seconds_each
+        self._first, self._stage, self._verdict = None, "", None
+        self.print(f"[{number}/{n_rows}] {label}")
+
     def _on_report(self, path: str, **_: Any) -> None:
         self.print(f"report    {path} (open it in a browser; it reloads until training ends)")
 
@@ -143,6 +151,9 @@ class TrainingDisplay(Callbacks):
         if self._budget_seconds is not None:  # the number of steps will be adapted to the budget
             remaining = min(remaining, max(0.0, self._budget_seconds - elapsed_seconds))
         eta = duration(remaining) if n_taken > 1 else "…"
+        if self._n_after and n_taken > 1:
+            each = self._seconds_each or elapsed_seconds + remaining
+            eta = f"{eta} of about {duration(remaining + self._n_after * each)}"
         losses = {"loss": nll, **fields.get("losses", {})}  # without label smoothing, as in validations
         loss_text = "  ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
         numbers = f"step {step:,}/{steps:,}  {loss_text}  {self._speed:,.0f} {self._unit}/s"

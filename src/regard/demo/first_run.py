@@ -149,9 +149,14 @@ def measure(translator: Translator, pairs: Sequence[StreetPair]) -> Accuracy:
     """Translates as `regard translate` does, and compares with the references."""
     translations = [translation.text for translation in translator.translate([pair.source for pair in pairs])]
     n_exact = sum(text == pair.target for text, pair in zip(translations, pairs, strict=True))
+    return Accuracy(exact=n_exact / len(pairs), pronouns=pronoun_share(translations, pairs))
+
+
+def pronoun_share(translations: Sequence[str], pairs: Sequence[StreetPair]) -> float:
+    """The share of ambiguous pronouns that are translated correctly."""
     ambiguous = [(text, pair) for text, pair in zip(translations, pairs, strict=True) if is_ambiguous(pair)]
     n_correct = sum(_has_correct_pronoun(text.split(), pair) for text, pair in ambiguous)
-    return Accuracy(exact=n_exact / len(pairs), pronouns=n_correct / max(1, len(ambiguous)))
+    return n_correct / max(1, len(ambiguous))
 
 
 def _has_correct_pronoun(words: list[str], pair: StreetPair) -> bool:

@@ -37,11 +37,11 @@ def interval_95(values: Array) -> Interval:
 def mean_interval(values: Sequence[float]) -> Interval:
     """The 95% interval of the mean of independent values, by Student's t; of two or more."""
     n, middle = len(values), fmean(values)
-    half = _student_t(n - 1) * stdev(values) / n**0.5
+    half = student_t(n - 1) * stdev(values) / n**0.5
     return Interval(middle - half, middle + half)
 
 
-def _student_t(degrees: int) -> float:
+def student_t(degrees: int) -> float:
     """The 97.5th percentile: from a table, or above it by an expansion (Abramowitz and Stegun, 26.7.5)."""
     if degrees <= len(_STUDENT_T):
         return _STUDENT_T[degrees - 1]

@@ -8,6 +8,7 @@ from regard.nn.attention import causal_visible as causal_visible
 from regard.nn.attention import dot_product_scores as dot_product_scores
 from regard.nn.attention import padding_visible as padding_visible
 from regard.nn.convolution import Convolution as Convolution
+from regard.nn.cost import TRAINING_FLOPS as TRAINING_FLOPS
 from regard.nn.cost import Cost as Cost
 from regard.nn.cost import attention_flops as attention_flops
 from regard.nn.cost import layers_to_reach as layers_to_reach

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-BACKWARD_AND_FORWARD = 3  # a backward pass has two products, for the gradients of inputs and weights, per forward one
+TRAINING_FLOPS = 3  # of a forward pass: a backward pass has two products, for inputs and weights, per forward one
 
 
 class Cost(NamedTuple):
     """The cost of one example."""
 
-    flops: int  # of the forward pass, with the logits; a training step has BACKWARD_AND_FORWARD times as many
+    flops: int  # of the forward pass, with the logits; a training step has TRAINING_FLOPS times as many
     sequential: int  # layers, and steps of recurrence, each of which needs the result of the one before
     path: int | None  # layers or steps that connect the two positions farthest from each other; None if they never meet
 

@@ -17,7 +17,7 @@ HEIGHT = 200  # CSS pixels
 _UNITS = 1000  # width and height of the viewBox of the curves
 _LABEL_HEIGHT = 16
 _TICKS = 5
-COLOURS = ("orange", "blue", "ink")  # CSS classes
+COLOURS = ("orange", "blue", "ink", "green", "violet", "brown", "pink")  # CSS classes
 
 Points = Sequence[tuple[float, float]]
 
@@ -53,7 +53,9 @@ def chart(
     title: str,
     curves: Sequence[Curve],
     *,
-    x_end: float,
+    x_end: float = 0.0,
+    x_name: str = "step",
+    x_is_log: bool = False,
     top: float | None = None,
     unit: str = "",
     note: str = "",
@@ -61,13 +63,15 @@ def chart(
 ) -> str:
     """A figure, or "" if no curve has points. `x_end` is the last step of the run, `top` the end of the other axis.
 
-    With `can_be_log`, the axis of values that span enough is logarithmic.
+    With `can_be_log`, the axis of values that span enough is logarithmic. The other axis is linear from 0, or with
+    `x_is_log` doubles from tick to tick.
     """
     drawn = [curve for curve in curves if curve.points]
     if not drawn:
         return ""
     values = [y for curve in drawn for _, y in (*curve.points, *curve.raw)]
-    x = _steps_scale(max(x_end, *(point[0] for curve in drawn for point in curve.points)))
+    places = [point[0] for curve in drawn for point in curve.points]
+    x = _doubling_scale(min(places), max(places)) if x_is_log else _steps_scale(max(x_end, *places))
     is_log = can_be_log and max(values) > 5 * min(values) > 0
     y = _log_scale(min(values), max(values)) if is_log else scale(min(0.0, *values), max(*values, top or 0.0))
     unit = ", ".join(filter(None, (unit, "log scale" if is_log else "")))
@@ -75,16 +79,17 @@ def chart(
     parts = [
         *(_y_tick(y, tick) for tick in y.ticks),
         *(_x_tick(x, tick) for tick in x.ticks),
-        '<text x="100%" y="100%" dx="32" dy="20">steps</text>',
+        f'<text x="100%" y="100%" dx="32" dy="20">{escape(x_name)}s</text>',
         *(_curve(curve, x, y) for curve in drawn),
-        *(_dots(curve, x, y) for curve in drawn if curve.dots),
+        *(_dots(curve, x, y, x_name) for curve in drawn if curve.dots),
         *_labels(drawn, x, y),
     ]
     heading = f"{escape(title)}{f' <small>{escape(unit)}</small>' if unit else ''}"
     below = f"<p>{escape(note)}</p>" if note else ""
+    label = f"{escape(title)} by {escape(x_name)}: {escape(last)}"
     return (
         f"<figure>\n<figcaption>{heading}</figcaption>\n"
-        f'<div class="plot"><svg height="{HEIGHT}" role="img" aria-label="{escape(title)} by step: {escape(last)}">\n'
+        f'<div class="plot"><svg height="{HEIGHT}" role="img" aria-label="{label}">\n'
         + "\n".join(parts)
         + f"\n</svg></div>\n{below}</figure>"
     )
@@ -108,6 +113,12 @@ def _log_scale(low: float, high: float) -> _Scale:
     first = max(i for i, tick in enumerate(ticks) if tick <= low)
     last = min(i for i, tick in enumerate(ticks) if tick >= high)
     return _Scale(ticks[first], ticks[last], tuple(ticks[first : last + 1]), is_log=True)
+
+
+def _doubling_scale(low: float, high: float) -> _Scale:
+    """A logarithmic range between both values, with a tick at every second power of two from the first."""
+    n = floor(log(high / low, 2) / 2 + 1e-9)
+    return _Scale(low, max(high, 2 * low), tuple(low * 4**i for i in range(n + 1)), is_log=True)
 
 
 def smooth(points: Points, n_windows: int = 60) -> list[tuple[float, float]]:
@@ -164,10 +175,10 @@ def _path(points: Points, x: _Scale, y: _Scale) -> str:
     return " ".join(f"{_UNITS * x.share(step):.1f},{_UNITS * (1 - y.share(value)):.1f}" for step, value in points)
 
 
-def _dots(curve: Curve, x: _Scale, y: _Scale) -> str:
+def _dots(curve: Curve, x: _Scale, y: _Scale, x_name: str) -> str:
     return "".join(
         f'<circle class="{curve.colour}" cx="{100 * x.share(step):.2f}%" cy="{100 * (1 - y.share(value)):.2f}%" r="3">'
-        f"<title>step {step:,.0f}: {escape(curve.name)} {few_digits(value)}</title></circle>"
+        f"<title>{escape(x_name)} {step:,.0f}: {escape(curve.name)} {few_digits(value)}</title></circle>"
         for step, value in curve.points
     )
 
