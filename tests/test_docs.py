@@ -31,7 +31,9 @@ def all_commands(group: Any, prefix: str = "") -> dict[str, Any]:
     """By name; "paper story" is a command of the group "paper"."""
     commands: dict[str, Any] = {}
     for name, command in group.commands.items():
-        commands |= all_commands(command, f"{prefix}{name} ") if hasattr(command, "commands") else {prefix + name: command}
+        commands |= (
+            all_commands(command, f"{prefix}{name} ") if hasattr(command, "commands") else {prefix + name: command}
+        )
     return commands
 
 
