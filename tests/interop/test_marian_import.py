@@ -20,7 +20,7 @@ from regard.interop.importing import import_model
 from regard.interop.marian.vocabulary import read_tokenizers
 from regard.text.vocabulary import UNK_ID
 
-from .marian_model import ODD_LINES, TAGS, make_marian, write_marian, write_vocabulary
+from .marian_model import ODD_LINES, TAGS, make_marian, write_vocabulary
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
@@ -29,22 +29,8 @@ TARGETS = [pair.target for pair in generate(1_000, seed=9)]
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("marian") / "opus-mt-en-de"
-    write_marian(path, TAGS)
-    return path
-
-
-@pytest.fixture(scope="module")
 def marian(directory: Path) -> Any:
     return transformers.MarianMTModel.from_pretrained(directory).eval()
-
-
-@pytest.fixture(scope="module")
-def run(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("imported") / "run"
-    import_model(directory, path)
-    return path
 
 
 @pytest.mark.parametrize("leave_out", [0, 2])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.report import RunSummary, verdict
+from regard.report import RunSummary, fine_tuning_sentences, verdict
 from regard.report.summary import StepPoint, ValidationPoint
 
 
@@ -43,3 +43,14 @@ def test_curve_so_far_tells_what_would_help(
 
 def test_other_tasks_have_no_verdict() -> None:
     assert verdict(summary(1.0, [1.0]), {"accuracy": 0.9, "loss": 1.0}) is None
+
+
+def test_fine_tuning_is_told_with_significance_and_lost_general_quality_with_advice() -> None:
+    own = {"n": 100, "before": 20.04, "after": 31.0, "p": 0.0004}
+    fell = {"n": 50, "before": 33.0, "after": 25.0, "p": 0.01}
+    text = verdict(summary(2.0, [3.0, 2.0]), {"bleu": 31.0, "loss": 2.0, "fine_tuning": {"own": own, "general": fell}})
+    assert "on 100 lines of new text: BLEU 20.0 before, 31.0 after (better, p < 0.001)." in str(text)
+    assert "general text: BLEU 33.0 before, 25.0 after (worse, p = 0.010). General quality fell: " in str(text)
+    kept = {"general": fell | {"p": 0.2}}
+    assert "no significant difference" in (kept_text := " ".join(fine_tuning_sentences({"fine_tuning": kept})))
+    assert "fell" not in kept_text

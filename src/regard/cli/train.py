@@ -67,6 +67,12 @@ def train(
     start_from: Annotated[
         Path | None, typer.Option("--from", metavar="MODEL", help="Fine-tune this run or model.")
     ] = None,
+    keep: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="With --from: general pairs (TSV) to mix in, against forgetting. Repeatable."
+        ),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(metavar="N", min=2, max=1000, help="Train N times, with other seeds, and show mean and spread."),
@@ -96,6 +102,7 @@ def train(
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
         _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
         _generated(corpus, out, alone=not any(parallel)),
+        {"data": {"keep": [{"tsv": str(file)} for file in keep]}} if keep else {},
         {"start_from": str(model_path(start_from))} if start_from is not None else {},
         {"model": {"architecture": architecture}} if architecture is not None else {},
         {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},

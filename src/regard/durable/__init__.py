@@ -4,7 +4,7 @@ Everything is written to a temporary path, flushed, and renamed, so that a kill 
 or the new one. Does not import torch.
 """
 
-from regard.durable.atomic import commit_directory, make_directory, remove_directory, write_file
+from regard.durable.atomic import commit_directory, make_directory, remove_directory, scratch_directory, write_file
 from regard.durable.lock import check_writable, is_locked, lock_directory
 from regard.durable.manifest import open_regular_file, read_json_file, read_regular_file, verify_directory
 from regard.durable.temporary import is_same_file, remove_leftovers, try_lock
@@ -21,6 +21,7 @@ __all__ = [
     "read_regular_file",
     "remove_directory",
     "remove_leftovers",
+    "scratch_directory",
     "try_lock",
     "verify_directory",
     "write_file",

@@ -36,6 +36,15 @@ def commit_directory(final: Path, write: Callable[[Path], None]) -> None:
             _move_into_place(temporary, final)
 
 
+@contextmanager
+def scratch_directory(final: Path) -> Iterator[Path]:
+    """A directory for files that will become part of `final`, on the same disk; removed afterwards."""
+    with _saving(final) as temporary:
+        temporary.mkdir()
+        with in_use(temporary):
+            yield temporary
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Write a file atomically: readers find the old content or the new."""
     with _saving(path) as temporary:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from regard.decoding.options import DecodingOptions, Hypothesis, NBestLists
 from regard.errors import UserError
@@ -78,6 +78,11 @@ def load_engine(described: Description, engine: EngineName, precision: Precision
         n_threads=threads,
         n_symbols=(described.tokenizers.source.size, described.tokenizers.target.size),
     )
+
+
+def shipped_precision(facts: Mapping[str, Any]) -> Precision:
+    """The precision of CTranslate2 by default: int8, unless a model turned out to lose quality with it."""
+    return "float32" if facts.get("precision") == "float32" else "int8"
 
 
 def n_cores() -> int:

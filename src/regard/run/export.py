@@ -9,8 +9,10 @@ import torch
 
 from regard import __version__
 from regard.artifact import LoadedModel, save_model
+from regard.durable import scratch_directory
 from regard.metrics import shown
 from regard.models import load_weights, named_weights
+from regard.report import fine_tuning_sentences, int8_sentence
 from regard.run.build import PreparedRun
 from regard.training import Progress, Training, Validation, average
 from regard.training.loop import validate_training
@@ -34,15 +36,23 @@ def export_model(training: Training, prepared: PreparedRun, progress: Progress, 
     loaded = LoadedModel(spec.architecture, spec.config, model.eval(), data.tokenizers, facts, spec.task)
     facts |= task.finish(loaded, data, training.config, training.device)
     model.to("cpu")
-    save_model(
-        out,
-        spec=spec,
-        weights=named_weights(model),
-        assets=data.assets,
-        facts=facts | dict(data.facts),
-        card=model_card(prepared, model.n_parameters, progress, validation),
-        write_more=lambda directory: task.export(loaded, directory),
-    )
+    with scratch_directory(out) as exported:
+        task.export(loaded, exported)
+        facts |= task.measure_export(loaded, exported, data, training.config, prepared.parent)
+
+        def add_exported(directory: Path) -> None:
+            for path in exported.iterdir():
+                path.rename(directory / path.name)
+
+        save_model(
+            out,
+            spec=spec,
+            weights=named_weights(model),
+            assets=data.assets,
+            facts=facts | dict(data.facts),
+            card=model_card(prepared, facts, progress, validation),
+            write_more=add_exported,
+        )
     return facts
 
 
@@ -56,18 +66,20 @@ def final_weights(training: Training) -> dict[str, torch.Tensor]:
     return average(checkpoint.tensors("model") for checkpoint in averaged)
 
 
-def model_card(prepared: PreparedRun, n_parameters: int, progress: Progress, validation: Validation) -> str:
+def model_card(prepared: PreparedRun, facts: dict[str, Any], progress: Progress, validation: Validation) -> str:
     """The README.md of the model directory: data, size, training and quality."""
     recipe, task = prepared.recipe, prepared.task
+    sentences = [*fine_tuning_sentences(facts), int8_sentence(facts)]
+    notes = "".join(f"\n- {sentence}" for sentence in sentences if sentence)
     parent = f"\n- fine-tuned from: {recipe.start_from.name}" if recipe.start_from is not None else ""
     return f"""# {task.title}
 
 Architecture "{recipe.model.architecture}", trained with regard {__version__}.
 
 - data: {task.describe_data(recipe, prepared.data)}{parent}
-- size: {recipe.config.describe()}, {n_parameters / 1e6:.1f}M parameters
+- size: {recipe.config.describe()}, {facts["n_parameters"] / 1e6:.1f}M parameters
 - training: {progress.step:,} steps, {progress.elapsed_seconds / 60:.1f} minutes
-- validation: {", ".join(shown(recipe.measures, validation.metrics))}
+- validation: {", ".join(shown(recipe.measures, validation.metrics))}{notes}
 
 `config.json` has the architecture and its sizes, `model.safetensors` the weights, and `manifest.json` a checksum of
 every file. Nothing here is executable.

@@ -154,6 +154,12 @@ class Task(ABC, Generic[D]):
     def export(self, loaded: LoadedModel, directory: Path) -> None:
         """Adds files to a new model directory, such as the weights in another format."""
 
+    def measure_export(
+        self, loaded: LoadedModel, directory: Path, data: D, config: TrainingConfig, parent: Description | None
+    ) -> Raw:
+        """Facts about the files that `export` wrote, and about the difference to the model to start from."""
+        return {}
+
     @abstractmethod
     def predictor(self, described: Description) -> Predictor:
         """Loads a model."""

@@ -11,7 +11,8 @@ from regard.training.config import TrainingConfig
 from regard.training.progress import Progress
 
 RESERVED_SECONDS = 5.0  # for the last checkpoint, averaging and the model directory
-VALIDATIONS_AT_END = 4  # in the loop, of the final model, and the length penalty, which takes as long as two on a CPU
+# in the loop, of the final model, of int8, and the length penalty, which takes as long as two on a CPU
+VALIDATIONS_AT_END = 5
 # Of the budget, because the first validation is the slowest: a model at that stage does not end its sentences.
 MAX_VALIDATION_SHARE = 1 / 6
 MAX_OVERRUN = 1.05

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from regard.artifact import Description, describe, max_length, search_options
 from regard.decoding.options import DecodingOptions, Hypothesis
-from regard.engines.engine import Engine, EngineName, PendingHypotheses, Precision, load_engine
+from regard.engines.engine import Engine, EngineName, PendingHypotheses, Precision, load_engine, shipped_precision
 from regard.errors import UserError
 from regard.text import normalise
 from regard.text.languages import Languages
@@ -109,13 +109,14 @@ class Translator:
         path: str | Path | Description,
         *,
         engine: EngineName = "auto",
-        precision: Precision = "int8",
+        precision: Precision | None = None,
         threads: int | None = None,
         protect: Sequence[str] = (),
     ) -> Self:
         """Load the model from a run or a model directory. `auto` uses CTranslate2 if the model supports it, else torch.
 
-        `precision` applies to CTranslate2; torch always computes in float32. `protect` are regular expressions: what
+        `precision` applies to CTranslate2, by default int8, or float32 if int8 was measured to lose quality; torch
+        always computes in float32. `protect` are regular expressions: what
         they match has to be kept, like numbers and placeholders. A `Description` has been verified already.
         """
         described = path if isinstance(path, Description) else describe(path)
@@ -124,6 +125,7 @@ class Translator:
                 f"{described.directory} is no translator: its task is {described.task}",
                 hint="use regard predict, regard evaluate RUN FILES, or regard.load",
             )
+        precision = precision or shipped_precision(described.facts)
         loaded_engine = load_engine(described, engine, precision, threads)
         return cls(described, loaded_engine, "float32" if loaded_engine.name == "torch" else precision, protect)
 

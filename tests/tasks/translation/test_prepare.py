@@ -47,7 +47,7 @@ class PreparedText:
         recipe = Recipe.build({"data": data | self.values, "text": text, "model": model})
         self.corpora = Corpora.of(recipe.data, recipe.training.seed)
         self.tokenizers = make_tokenizers(out / "tokenizer", self.corpora, recipe.text, self.on_progress)
-        self.train, self.validation = make_stores(out, self.corpora, self.tokenizers, 256, self.on_progress)
+        self.train, self.validation, _ = make_stores(out, self.corpora, self.tokenizers, 256, self.on_progress)
 
     def on_progress(self, stage: str, done: int, total: int | None) -> None:
         self.stages.append((stage, done, total))

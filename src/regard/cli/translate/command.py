@@ -33,7 +33,10 @@ def translate(
     prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Text that every translation starts with.")] = None,
     target: Target = None,
     engine: Engine = "auto",
-    precision: Annotated[Literal["int8", "float32"], typer.Option(help="Precision of ctranslate2.")] = "int8",
+    precision: Annotated[
+        Literal["int8", "float32"] | None,
+        typer.Option(help="Precision of ctranslate2 (default: int8, or float32 if int8 loses quality)."),
+    ] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads (default: one per core).")] = None,
     no_split: Annotated[
         bool, typer.Option("--no-split", help="Translate a line as a whole, not sentence by sentence.")

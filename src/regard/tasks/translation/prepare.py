@@ -9,6 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.artifact import Description
 from regard.data import TokenStore, build_store, open_store
 from regard.data.build import LinePair
@@ -36,6 +39,7 @@ from regard.text.languages import Languages, find_languages
 from regard.text.lines import require_file
 
 MAX_PROFILE_PAIRS = 4_000  # of all corpora together; letter frequencies are stable long before
+KEPT_HELD_OUT = 0.02  # share of the general text that measures whether a fine-tuned model has forgotten
 MIN_PAIRS_FOR_USUAL_SHARE = 1_000  # with fewer, the usual share may hold out no pair at all
 
 FileStates = tuple[tuple[int, int, int], ...]
@@ -49,6 +53,7 @@ class Corpora:
     """The text of a run, and how it is split into training and validation sets."""
 
     train: tuple[Corpus, ...]
+    keep: tuple[Corpus, ...]  # general text, for fine-tuning
     validation: tuple[Corpus, ...]
     on_bad: OnBadPair
     held_out: float  # share of the training text that is held out; 0 where there is a validation set
@@ -63,20 +68,39 @@ class Corpora:
         current = fingerprint_all(data)
         if data.fingerprint is not None and current != data.fingerprint:
             raise _changed("the training text has changed since this run began")
-        train, validation = (tuple(config.corpus() for config in part) for part in (data.train, data.validation))
+        train, keep, validation = (
+            tuple(config.corpus() for config in part) for part in (data.train, data.keep, data.validation)
+        )
         held_out = 0.0 if data.validation else data.held_out or 0.0
-        return cls(train, validation, data.on_bad, held_out, seed, current, states)
+        return cls(train, keep, validation, data.on_bad, held_out, seed, current, states)
 
     @property
     def key(self) -> str:
         """Changes with any pair, its tag, or whether it is for training or validation."""
-        tags = [corpus.tag for corpus in (*self.train, *self.validation)]
-        return digest(self.fingerprint, self.held_out, self.seed, self.on_bad, len(self.train), tags)
+        tags = [corpus.tag for corpus in self.all]
+        kept = [len(self.keep)] if self.keep else []  # a run of an older version has the same key
+        return digest(self.fingerprint, self.held_out, self.seed, self.on_bad, len(self.train), tags, *kept)
+
+    @property
+    def all(self) -> tuple[Corpus, ...]:
+        return (*self.train, *self.keep, *self.validation)
+
+    @property
+    def learned(self) -> tuple[Corpus, ...]:
+        return (*self.train, *self.keep)
 
     def training_pairs(self) -> Iterator[LinePair]:
         """(source, target, number of the corpus), without the held-out pairs."""
-        for pair in _all_pairs(self.train, self.on_bad):
-            if not self.held_out or not is_held_out(pair[0], self.held_out, self.seed):
+        for pair in _all_pairs(self.learned, self.on_bad):
+            share = self.held_out if pair[2] < len(self.train) else KEPT_HELD_OUT
+            if not share or not is_held_out(pair[0], share, self.seed):
+                yield pair
+        self.require_unchanged()
+
+    def general_pairs(self) -> Iterator[LinePair]:
+        """The held-out pairs of the general text."""
+        for pair in _all_pairs(self.keep, self.on_bad):
+            if is_held_out(pair[0], KEPT_HELD_OUT, self.seed):
                 yield pair
         self.require_unchanged()
 
@@ -96,25 +120,24 @@ class Corpora:
 
     def require_unchanged(self) -> None:
         """Raises RunError if a file was changed since `of`: vocabulary and token stores would be of different texts."""
-        corpora = (*self.train, *self.validation)
-        paths = [path for corpus in corpora for path in corpus.files]
-        if _states(paths) != self.file_states and digest(*map(fingerprint, corpora)) != self.fingerprint:
+        paths = [path for corpus in self.all for path in corpus.files]
+        if _states(paths) != self.file_states and digest(*map(fingerprint, self.all)) != self.fingerprint:
             raise _changed("the training text was changed while it was being prepared")
 
 
 def examine_corpora(data: DataConfig, on_progress: OnProgress) -> tuple[int, list[CorpusReport]]:
-    """The number of training pairs, and what the doctor reports about them.
+    """The number of training pairs without general text, and what the doctor reports about all of them.
 
     Reads all text once, so that errors in it are found before any time is spent on training.
     """
-    train = [config.corpus() for config in data.train]
+    train = [config.corpus() for config in data.learned]
     validation = [config.corpus() for config in data.validation]
     for path in (path for corpus in (*train, *validation) for path in corpus.files):
         require_file(path)
     for corpus in validation:
         count_pairs(corpus, on_bad=data.on_bad)
     if not data.doctor:
-        return sum(count_pairs(corpus, on_bad=data.on_bad) for corpus in train), []
+        return sum([count_pairs(corpus, on_bad=data.on_bad) for corpus in train][: len(data.train)]), []
     progress = [partial(on_progress, f"examining {corpus.name}") for corpus in train]
     examined = [
         examine(corpus, against=validation, progress=part) for corpus, part in zip(train, progress, strict=True)
@@ -122,12 +145,12 @@ def examine_corpora(data: DataConfig, on_progress: OnProgress) -> tuple[int, lis
     reports = [_leaks_as_warnings(report) for report in examined]
     for corpus, report in zip(train, reports, strict=True):
         _raise_on_errors(corpus, report, data.on_bad)
-    return sum(report.n_pairs for report in reports), reports
+    return sum(report.n_pairs for report in reports[: len(data.train)]), reports
 
 
 def file_states(data: DataConfig) -> FileStates:
     """Size, time and identity of every file: if these stay the same, so does its content."""
-    return _states([path for config in (*data.train, *data.validation) for path in config.corpus().files])
+    return _states([path for config in (*data.learned, *data.validation) for path in config.corpus().files])
 
 
 def data_values(data: DataConfig, n_pairs: int, seed: int) -> dict[str, Any]:
@@ -140,7 +163,7 @@ def data_values(data: DataConfig, n_pairs: int, seed: int) -> dict[str, Any]:
 
 def fingerprint_all(data: DataConfig) -> str:
     """Changes with any byte of any file."""
-    return digest(*(fingerprint(config.corpus()) for config in (*data.train, *data.validation)))
+    return digest(*(fingerprint(config.corpus()) for config in (*data.learned, *data.validation)))
 
 
 def language_facts(corpora: Corpora, text: TextConfig, parent: Description | None) -> dict[str, Any]:
@@ -174,8 +197,8 @@ def make_tokenizers(directory: Path, corpora: Corpora, text: TextConfig, on_prog
 
 def make_stores(
     directory: Path, corpora: Corpora, tokenizers: TokenizerPair, max_length: int, on_progress: OnProgress
-) -> tuple[TokenStore, TokenStore]:
-    """The training set and the validation set as token ids; cached in `directory`."""
+) -> tuple[TokenStore, TokenStore, TokenStore | None]:
+    """The training set, the validation set, and held-out general text, as token ids; cached in `directory`."""
     vocabularies = digest(tokenizers.source.to_bytes(), tokenizers.target.to_bytes())
     key = digest(corpora.key, vocabularies, max_length)
 
@@ -191,8 +214,19 @@ def make_stores(
             progress=lambda done: on_progress(f"encoding {name} pairs", done, None),
         )
 
-    train = store("train", corpora.train, corpora.training_pairs())
-    return train, store("validation", corpora.validation or corpora.train, corpora.validation_pairs())
+    train = store("train", corpora.learned, corpora.training_pairs())
+    validation = store("validation", corpora.validation or corpora.train, corpora.validation_pairs())
+    return train, validation, store("general", corpora.keep, corpora.general_pairs()) if corpora.keep else None
+
+
+def corpus_weights(data: DataConfig, train: TokenStore) -> NDArray[np.float32]:
+    """How often each training pair occurs in an epoch; general text at most as often as all other text together."""
+    weights = [corpus.weight for corpus in data.learned]
+    counts = np.bincount(train.corpora, minlength=len(weights))
+    n_own, n_kept = counts[: len(data.train)].sum(), counts[len(data.train) :].sum()
+    for number in range(len(data.train), len(weights)):
+        weights[number] *= min(1.0, n_own / max(1, n_kept))
+    return np.array(weights, dtype=np.float32)[train.corpora]
 
 
 def _states(paths: list[Path]) -> FileStates:

@@ -22,7 +22,7 @@ def score_translations(loaded: LoadedModel, store: TokenStore, n_sentences: int,
     from sacrebleu import corpus_bleu, corpus_chrf
 
     tokenizers = loaded.tokenizers
-    sources, references = _first_pairs(store, tokenizers, n_sentences)
+    sources, references = first_pairs(store, tokenizers, n_sentences)
     ranked = TorchEngine(loaded, device).translate(sources, DecodingOptions(beam=1))
     translations = [tokenizers.target.decode(hypotheses[0].ids) for hypotheses in ranked]
     samples = tuple(
@@ -40,7 +40,7 @@ def best_length_penalty(loaded: LoadedModel, store: TokenStore, n_sentences: int
     """
     from sacrebleu import corpus_bleu
 
-    sources, references = _first_pairs(store, loaded.tokenizers, n_sentences)
+    sources, references = first_pairs(store, loaded.tokenizers, n_sentences)
     if len(sources) < MIN_SENTENCES:
         return LENGTH_PENALTIES[0]
     ranked = TorchEngine(loaded, device).translate(sources, DecodingOptions(n_best=DecodingOptions().beam))
@@ -53,7 +53,7 @@ def best_length_penalty(loaded: LoadedModel, store: TokenStore, n_sentences: int
     return max(LENGTH_PENALTIES, key=bleu)
 
 
-def _first_pairs(store: TokenStore, tokenizers: TokenizerPair, n: int) -> tuple[list[list[int]], list[str]]:
+def first_pairs(store: TokenStore, tokenizers: TokenizerPair, n: int) -> tuple[list[list[int]], list[str]]:
     """The ids of the first n source sentences, and the text of their references."""
     pairs = [store.pair(number) for number in range(min(n, len(store)))]
     references = [tokenizers.target.decode(target.tolist()) for _, target in pairs]

@@ -50,10 +50,16 @@ class DataConfig(BaseModel, frozen=True, extra="forbid"):
 
     train: tuple[CorpusConfig, ...] = Field(min_length=1, max_length=255)
     validation: tuple[CorpusConfig, ...] = ()
+    keep: tuple[CorpusConfig, ...] = Field(default=(), max_length=100)  # fine-tuning: general text, against forgetting
     held_out: float | None = Field(default=None, ge=0, lt=1)  # share of train, if there is no validation set
     on_bad: Literal["raise", "skip"] = "raise"  # for lines that are not valid text
     doctor: bool = True  # refuse text with errors that would make the training useless
     fingerprint: str | None = None  # SHA-256 of the files; set when a run begins, to detect changes
+
+    @property
+    def learned(self) -> tuple[CorpusConfig, ...]:
+        """What is trained on, in the order of the numbers of the corpora."""
+        return (*self.train, *self.keep)
 
 
 class TextConfig(BaseModel, frozen=True, extra="forbid"):

@@ -9,7 +9,6 @@ from math import ceil, exp
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
 import torch
 
 from regard.artifact import Description, LoadedModel, search_options
@@ -24,6 +23,7 @@ from regard.models import ModelConfig, TranslationModel
 from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
 from regard.tasks.translation.prepare import (
     Corpora,
+    corpus_weights,
     data_values,
     examine_corpora,
     file_states,
@@ -33,6 +33,7 @@ from regard.tasks.translation.prepare import (
 )
 from regard.tasks.translation.scores import best_length_penalty, score_translations
 from regard.tasks.translation.sections import DataConfig, TextConfig
+from regard.tasks.translation.shipped import fine_tuning_facts, precision_facts
 from regard.text import Tokenizer, TokenizerPair
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode, score_terms
@@ -51,6 +52,7 @@ ALIGNED_TOKENS_PER_BATCH = 2_048  # all attention weights of a batch are in memo
 class TranslationRecipe(Protocol):
     """A recipe with the sections of this task."""
 
+    start_from: Path | None
     data: DataConfig
     text: TextConfig
     training: TrainingConfig
@@ -66,6 +68,7 @@ class TranslationData(Data):
     train: TokenStore
     validation: TokenStore
     tokenizers: TokenizerPair
+    general: TokenStore | None = None  # held-out general text, if a model is fine-tuned with some
 
 
 class Translation(Task[TranslationData]):
@@ -85,6 +88,8 @@ class Translation(Task[TranslationData]):
         best_by = recipe.training.best_by
         if best_by in ("bleu", "chrf") and not recipe.training.translated:
             raise ValueError(f"best_by = '{best_by}' needs translated to be above 0")
+        if recipe.data.keep and recipe.start_from is None:
+            raise ValueError("data.keep is general text for fine-tuning: it needs start_from")
 
     def inherit(self, parent: Description) -> Inherited:
         """The vocabulary is the parent's."""
@@ -108,12 +113,14 @@ class Translation(Task[TranslationData]):
         corpora = Corpora.of(recipe.data, recipe.training.seed)
         if parent is not None:
             tokenizers = parent.tokenizers
+            if recipe.text.sampling and not tokenizers.target.has_bytes:
+                hint = "set text.sampling to 0"
+                raise DataError("the vocabulary of this model has no bytes, so it cannot be sampled", hint=hint)
         else:
             tokenizers = make_tokenizers(cache / "tokenizer", corpora, recipe.text, on_progress)
-        train, validation = make_stores(cache, corpora, tokenizers, recipe.text.max_length, on_progress)
+        train, validation, general = make_stores(cache, corpora, tokenizers, recipe.text.max_length, on_progress)
         languages = language_facts(corpora, recipe.text, parent)
         corpora.require_unchanged()
-        weights = np.array([corpus.weight for corpus in recipe.data.train], dtype=np.float32)[train.corpora]
         return TranslationData(
             train=train,
             validation=validation,
@@ -128,7 +135,8 @@ class Translation(Task[TranslationData]):
                 **languages,
                 **_text_facts(train, tokenizers, languages),
             },
-            weights=weights,
+            weights=corpus_weights(recipe.data, train),
+            general=general,
             counts={
                 "n_blank": train.meta.n_blank,
                 "n_too_long": train.meta.n_too_long,
@@ -137,7 +145,7 @@ class Translation(Task[TranslationData]):
         )
 
     def describe_data(self, recipe: TranslationRecipe, data: TranslationData) -> str:
-        files = ", ".join(path.name for corpus in recipe.data.train for path in corpus.corpus().files)
+        files = ", ".join(path.name for corpus in recipe.data.learned for path in corpus.corpus().files)
         return f"{files} ({len(data.train):,} pairs)"
 
     def validate(
@@ -169,6 +177,23 @@ class Translation(Task[TranslationData]):
         """The same weights for CTranslate2, if it has this architecture."""
         if unsupported_reason(loaded.model) is None:
             convert(loaded, directory / SUBDIRECTORY, "float32")
+
+    def measure_export(
+        self,
+        loaded: LoadedModel,
+        directory: Path,
+        data: TranslationData,
+        config: TrainingConfig,
+        parent: Description | None,
+    ) -> dict[str, Any]:
+        """Whether int8 translates as well as the weights, and BLEU before and after fine-tuning."""
+        if not config.translated:
+            return {}
+        facts = precision_facts(loaded, directory, data.validation, config.translated)
+        if parent is None:
+            return facts
+        stores = {"own": data.validation, "general": data.general}
+        return facts | fine_tuning_facts(replace(loaded, facts=loaded.facts | facts), directory, parent, stores)
 
     def predictor(self, described: Description) -> Translator:
         return Translator.load(described)
