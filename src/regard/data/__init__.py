@@ -10,6 +10,9 @@ from regard.data.loader import Cursor as Cursor
 from regard.data.loader import Loader as Loader
 from regard.data.loader import fixed_order as fixed_order
 from regard.data.loader import prefetch as prefetch
+from regard.data.masked_texts import MaskedTexts as MaskedTexts
+from regard.data.masked_texts import Masking as Masking
+from regard.data.masked_texts import Passages as Passages
 from regard.data.pairs import PairCollator as PairCollator
 from regard.data.pairs import collate_pairs as collate_pairs
 from regard.data.random_key import random_key as random_key

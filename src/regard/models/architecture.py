@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from regard.models.base import Model, ModelConfig
+from regard.models.bert import PRESETS as BERT_PRESETS
+from regard.models.bert import Bert, BertClassifier, BertConfig
 from regard.models.bytenet import PRESETS as BYTENET_PRESETS
 from regard.models.bytenet import ByteNet, ByteNetConfig
 from regard.models.convs2s import PRESETS as CONVS2S_PRESETS
@@ -61,6 +63,7 @@ class Architecture(NamedTuple):
 ARCHITECTURES: dict[str, Architecture] = {
     "transformer": Architecture({"translation": Transformer}, TransformerConfig, PRESETS, PreNormDefaults()),
     "encoder": Architecture({"classification": EncoderClassifier}, EncoderConfig, ENCODER_PRESETS),
+    "bert": Architecture({"pretraining": Bert, "classification": BertClassifier}, BertConfig, BERT_PRESETS),
     "rnn": Architecture(
         {"translation": RNN, "classification": RNNClassifier, "language": RNNLanguageModel},
         RecurrentConfig,

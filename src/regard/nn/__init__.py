@@ -47,6 +47,9 @@ from regard.nn.sublayer import Activation as Activation
 from regard.nn.sublayer import FeedForward as FeedForward
 from regard.nn.sublayer import Norm as Norm
 from regard.nn.sublayer import Residual as Residual
+from regard.nn.text_encoder import TextEmbedding as TextEmbedding
+from regard.nn.text_encoder import TextEncoder as TextEncoder
+from regard.nn.text_encoder import WordHead as WordHead
 from regard.nn.trace import Site as Site
 from regard.nn.trace import Trace as Trace
 from regard.nn.trace import at as at

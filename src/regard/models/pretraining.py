@@ -1,0 +1,90 @@
+"""What the models that learn from plain text have in common: BERT, ELECTRA, XLNet.
+
+Shapes: B batch, T length, N positions, V vocabulary
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.data import NO_TARGET, Masking
+from regard.models.base import Model, ModelConfig
+from regard.nn import Trace
+
+Question = Literal["words", "next", "replaced"]  # a hidden word, whether B follows A, whether a word was replaced
+
+
+class PretrainedConfig(ModelConfig, frozen=True, extra="forbid"):
+    """Sizes, with the Transformer's names."""
+
+    n_layers: int = Field(default=4, ge=1, le=1000)
+    d_model: int = Field(default=128, ge=2, le=65_536, multiple_of=2)
+    d_ff: int = Field(default=256, ge=1, le=1_048_576)
+    n_heads: int = Field(default=4, ge=1, le=1024)
+    norm_epsilon: float = Field(default=1e-5, gt=0, le=0.1)  # added to variances; imported models have their own
+
+    @property
+    def width(self) -> int:
+        return self.d_model
+
+    @property
+    def depth(self) -> int:
+        return self.n_layers
+
+    def describe(self) -> str:
+        return f"{self.n_layers} layer{'s' if self.n_layers > 1 else ''} of {self.d_model}"
+
+    @property
+    def masking(self) -> Masking:
+        """Which words are asked for, and what the model sees in their place."""
+        return Masking()
+
+    @property
+    def asks(self) -> tuple[Question, ...]:
+        """The terms of the loss, in this order."""
+        return ("words",)
+
+    @model_validator(mode="after")
+    def _heads_divide_the_model(self) -> Self:
+        if self.d_model % self.n_heads:
+            raise ValueError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
+        return self
+
+
+class Reading(NamedTuple):
+    """What a model says about texts; None where it has not learned to answer."""
+
+    words: Tensor | None = None  # (N, V) logits of the N blanks, row by row
+    next: Tensor | None = None  # (B,) probability that the second text follows the first
+    replaced: Tensor | None = None  # (B, T) probability that the word is not the writer's
+
+
+class PretrainingModel(Model):
+    """An encoder with the questions that it learns from. A classifier takes over its weights.
+
+    The inputs of a batch are ids (B, T), segments (B, T) and draws (B, T), the targets words (B, T) and, for "next",
+    classes (B,). `regard.data.MaskedTexts` makes them.
+    """
+
+    reads_text = True
+    pad_id: int
+
+    @abstractmethod
+    def read(self, ids: Tensor, segments: Tensor, blanks: Tensor, trace: Trace | None = None) -> Reading:
+        """(B, T), (B, T), and where a word is missing (B, T) → what the model says about the texts."""
+
+
+def is_asked(words: Tensor) -> Tensor:
+    """(B, T) targets → where there is one."""
+    return words != NO_TARGET
+
+
+def set_norm_epsilon(model: nn.Module, epsilon: float) -> None:
+    """In every LayerNorm of the model."""
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = epsilon
