@@ -84,4 +84,6 @@ def test_bert_has_the_logits_and_gradients_of_transformers(epsilon: float) -> No
     out.loss.backward()
     gradients = bert_weights({name: p.grad for name, p in theirs.named_parameters() if p.grad is not None})
     for name, parameter in ours.named_parameters():
-        torch.testing.assert_close(parameter.grad, gradients[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(
+            parameter.grad, gradients[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}"
+        )

@@ -44,17 +44,22 @@ def train(
     ] = None,
     text: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="The texts, if the files of --labels have only labels. Repeatable."),
+        typer.Option(
+            metavar="FILE", help="Running text to learn from; or the texts, if --labels has only labels. Repeatable."
+        ),
     ] = None,
     valid_labels: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Validation labels and texts (default: hold out some texts).")
     ] = None,
     valid_text: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The texts, if --valid-labels has only labels.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Validation text; or the texts, if --valid-labels has only labels."),
     ] = None,
     architecture: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Model architecture (default: transformer; encoder with --labels)."),
+        typer.Option(
+            metavar="NAME", help="Model architecture (default: transformer; encoder with --labels; bert with --text)."
+        ),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Fit the whole training to this time: 90s, 20m, 2h, 1d.")
@@ -94,13 +99,14 @@ def train(
     from regard.run import merge, parse_setting, read_recipe
 
     parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
-    has_labels = any([labels, text, valid_labels, valid_text])
-    if has_labels and (any(parallel) or corpus is not None):
-        raise RecipeError("--labels trains a classifier, and needs no parallel text", hint="drop one of them")
+    has_labels = bool(labels or valid_labels)
+    if (has_labels or text or valid_text) and (any(parallel) or corpus is not None):
+        raise RecipeError("--labels and --text need no parallel text", hint="drop one of them")
     settings = merge(
         read_recipe(recipe) if recipe is not None else {},
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
         _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
+        _running_text(text or [], valid_text) if (text or valid_text) and not has_labels else {},
         _generated(corpus, out, alone=not any(parallel)),
         {"data": {"keep": [{"tsv": str(file)} for file in keep]}} if keep else {},
         {"start_from": str(model_path(start_from))} if start_from is not None else {},
@@ -109,7 +115,7 @@ def train(
         *(parse_setting(text) for text in setting or []),
     )
     if not settings.get("data") and not (out / "recipe.toml").exists():
-        hint = "use --source FILE --target FILE, or --tsv FILE, or --labels FILE, or --corpus street"
+        hint = "use --source FILE --target FILE, or --tsv FILE, or --labels FILE, or --text FILE, or --corpus street"
         raise RecipeError("no training data", hint=hint)
     options = {"fill_defaults": recipe is None or budget is not None, "device": device, "live_report": report}
     if seeds is None:
@@ -187,6 +193,13 @@ def _labelled(labels: list[Path], text: list[Path], valid_labels: Path | None, v
     if valid_labels is not None:
         data["validation"] = [entry(valid_labels, valid_text)]
     return {"task": "classification", "data": data}
+
+
+def _running_text(text: list[Path], valid_text: Path | None) -> "Raw":
+    data: dict[str, object] = {"train": [{"text": str(file)} for file in text]} if text else {}
+    if valid_text is not None:
+        data["validation"] = [{"text": str(valid_text)}]
+    return {"task": "pretraining", "data": data}
 
 
 def _generated(name: Literal["street", "addition", "addition-in-columns"] | None, out: Path, alone: bool) -> "Raw":

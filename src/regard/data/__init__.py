@@ -25,3 +25,4 @@ from regard.data.stream import make_stream as make_stream
 from regard.data.texts import LabelledTexts as LabelledTexts
 from regard.data.texts import TextCollator as TextCollator
 from regard.data.texts import collate_texts as collate_texts
+from regard.data.texts import cut as cut

@@ -59,8 +59,9 @@ class Passages:
                 if length and length + len(sentence) > limit:
                     bounds.append((first, len(sentences)))
                     numbers.append(number)
-                    is_short = rng.random() < _SHORT
-                    first, length, limit = len(sentences), 0, rng.integers(2, max_length) if is_short else max_length
+                    first, length, limit = len(sentences), 0, max_length
+                    if rng.random() < _SHORT:
+                        limit = int(rng.integers(2, max_length))
                 sentences.append(sentence)
                 length += len(sentence)
             if length:

@@ -72,6 +72,17 @@ class TextCollator:
         return collate_texts(examples, self.texts.classes[indices], **special, indices=indices, place=place)
 
 
+def cut(texts: Sequence[list[int]], max_length: int) -> list[list[int]]:
+    """Texts with at most `max_length` ids together: the longest of them loses its end."""
+    shortened = list(texts)
+    while (excess := sum(map(len, shortened)) - max_length) > 0:
+        longest = max(range(len(shortened)), key=lambda i: len(shortened[i]))
+        others = max((len(text) for i, text in enumerate(shortened) if i != longest), default=0)
+        length = max(len(shortened[longest]) - excess, min(others, len(shortened[longest]) - 1), 0)
+        shortened[longest] = shortened[longest][:length]
+    return shortened
+
+
 def collate_texts(
     examples: Sequence[Sequence[Ids]],
     classes: NDArray[np.integer] | None = None,

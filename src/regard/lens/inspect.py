@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -35,6 +35,26 @@ class SiteLook:
     def picture(self) -> Any:
         """A Picture; raises UserError if the task has none."""
         raise UserError("there is no picture for a model of this task", hint="--json FILE has everything")
+
+    def draw(self, pieces: Sequence[str], title: str, subject: str) -> Any:
+        """A picture of the attention of a text to itself, one row of heads per layer; without attention, of states."""
+        from regard.lens.plots.heatmaps import AttentionMap, draw_grid, draw_units
+
+        sites = [site for site in self.trace.sites("attention") if site.axes[1:] == ("source", "source")]
+        if sites:
+            maps = [
+                [
+                    AttentionMap(f"layer {layer + 1} · head {head + 1}", weights.float().numpy())
+                    for head, weights in enumerate(self.trace[site.path][0])
+                ]
+                for layer, site in enumerate(sites)
+            ]
+            return draw_grid(maps, pieces, pieces, f"Attention · {title}", (subject,))
+        states = [site for site in self.trace.sites("state") if site.axes == ("source", "unit")]
+        if not states:
+            raise UserError("this model recorded nothing that can be drawn", hint="--json FILE has everything")
+        vectors = [AttentionMap(site.path, self.trace[site.path][0].float().numpy(), is_signed=True) for site in states]
+        return draw_units([(units, pieces) for units in vectors], f"States · {title}", (subject,))
 
     def to_dict(self, arrays: ArrayFormat = "list") -> dict[str, Any]:
         """The part of "regard-look/1" that every task has."""

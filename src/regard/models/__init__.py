@@ -12,6 +12,9 @@ from regard.models.base import Term as Term
 from regard.models.base import TranslationModel as TranslationModel
 from regard.models.defaults import Defaults as Defaults
 from regard.models.defaults import Situation as Situation
+from regard.models.pretraining import PretrainedConfig as PretrainedConfig
+from regard.models.pretraining import PretrainingModel as PretrainingModel
+from regard.models.pretraining import Reading as Reading
 from regard.models.sites import attention_sites as attention_sites
 from regard.models.sites import model_sites as model_sites
 from regard.models.transformer import PRESETS as PRESETS

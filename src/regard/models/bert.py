@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.data import Batch
-from regard.models.base import ClassificationModel, Term
+from regard.models.base import Term, TextClassificationModel
 from regard.models.pretraining import PretrainedConfig, PretrainingModel, Question, Reading, is_asked, set_norm_epsilon
 from regard.nn import Dropout, TextEmbedding, TextEncoder, Trace, WordHead, at, linear, padding_visible
 
@@ -94,7 +94,7 @@ class Bert(PretrainingModel):
         return Reading(words=logits, next=follows)
 
 
-class BertClassifier(ClassificationModel):
+class BertClassifier(TextClassificationModel):
     """Section 3.2: the pre-trained encoder, and a new softmax over the classes."""
 
     def __init__(

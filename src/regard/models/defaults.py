@@ -113,6 +113,16 @@ class ClassificationDefaults(Defaults):
         return {"rate": 0.064 / config.width, "rate_factors": factors}
 
 
+class PretrainingDefaults(Defaults):
+    """Hidden words of running text: of each example only a few are asked for, others in each epoch."""
+
+    def training(self, config: ModelConfig, situation: Situation) -> Values:
+        return super().training(config, situation) | {"max_tokens": 4096, "smoothing": 0.0}
+
+    def regularisation(self, epochs: float, situation: Situation) -> Values:
+        return {"dropout": 0.1}
+
+
 class SmallBatchDefaults(Defaults):
     """For architectures that keep every step of a whole memory: smaller batches, which take less of the machine's."""
 

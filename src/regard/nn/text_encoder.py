@@ -25,11 +25,12 @@ class TextEmbedding(nn.Module):
 
     def __init__(self, n_symbols: int, n_segments: int, n_positions: int, width: int, dropout: float) -> None:
         super().__init__()
-        self.words = InputEmbedding(nn.Embedding(n_symbols, width), LearnedPositions(width, n_positions), dropout=0.0)
+        words, positions = nn.Embedding(n_symbols, width), LearnedPositions(width, n_positions)
+        self.words = InputEmbedding(words, positions, dropout=0.0)
         self.segments = nn.Embedding(n_segments, width)
         self.norm = nn.LayerNorm(width)
         self.dropout = Dropout(dropout)
-        for weight in (self.weight, self.words.positions.table, self.segments.weight):
+        for weight in (words.weight, positions.table, self.segments.weight):
             nn.init.trunc_normal_(weight, std=_STD, a=-2 * _STD, b=2 * _STD)
 
     @property
@@ -47,9 +48,7 @@ class TextEmbedding(nn.Module):
 class TextEncoder(nn.Module):
     """The layers; ELECTRA's embeddings may be narrower than they are, and are then projected."""
 
-    def __init__(
-        self, d_embedding: int, d_model: int, d_ff: int, n_heads: int, n_layers: int, dropout: float
-    ) -> None:
+    def __init__(self, d_embedding: int, d_model: int, d_ff: int, n_heads: int, n_layers: int, dropout: float) -> None:
         super().__init__()
         self.project = nn.Linear(d_embedding, d_model) if d_embedding != d_model else nn.Identity()
         self.layers = nn.ModuleList(
@@ -58,7 +57,7 @@ class TextEncoder(nn.Module):
 
     def forward(self, embedded: Tensor, visible: Tensor | None, trace: Trace | None = None) -> Tensor:
         """(B, T, E) → (B, T, D)."""
-        x = self.project(embedded)
+        x: Tensor = self.project(embedded)
         for i, layer in enumerate(self.layers):
             x = layer(x, visible, at(trace, f"layers.{i}", ("source", "source")))
         return x

@@ -30,16 +30,25 @@ class VocabularyConfig(BaseModel, frozen=True, extra="forbid"):
 
 
 def make_tokenizer(
-    directory: Path, key: str, lines: Callable[[], Iterable[str]], text: VocabularyConfig, on_progress: OnProgress
+    directory: Path,
+    key: str,
+    lines: Callable[[], Iterable[str]],
+    text: VocabularyConfig,
+    on_progress: OnProgress,
+    *,
+    mask: bool = False,
 ) -> TokenizerPair:
-    """One vocabulary, as both sides of a pair; cached in `directory`. `key` changes with any of the lines."""
+    """One vocabulary, as both sides of a pair; cached in `directory`. `key` changes with any of the lines.
+
+    With `mask`, it has a piece for hidden words.
+    """
 
     def train() -> TokenizerPair:
         on_progress("building the vocabulary", 0, None)
-        tokenizer = Tokenizer(train_tokenizer(lines(), size=text.vocabulary, kind=text.kind))
+        tokenizer = Tokenizer(train_tokenizer(lines(), size=text.vocabulary, kind=text.kind, mask=mask))
         return TokenizerPair(tokenizer, tokenizer)
 
-    return cached_tokenizers(directory, digest(key, text.kind, text.vocabulary), train)
+    return cached_tokenizers(directory, digest(key, text.kind, text.vocabulary, *(["mask"] if mask else [])), train)
 
 
 def cached_tokenizers(directory: Path, key: str, train: Callable[[], TokenizerPair]) -> TokenizerPair:

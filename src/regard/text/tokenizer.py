@@ -20,6 +20,7 @@ from regard.text.subword_sampling import BpeDropout, UnigramSampling, split_long
 from regard.text.vocabulary import (
     BOS_ID,
     EOS_ID,
+    MASK,
     MAX_SIZE,
     N_FIXED,
     N_SPECIAL,
@@ -36,6 +37,7 @@ _MAX_FILE_BYTES = 30_000_000
 _MAX_SPEC_BYTES = 2_000_000  # of everything in a model file except its pieces
 _PIECE, _SPECS = 1, (2, 3, 4, 5)  # the fields of sentencepiece_model.proto
 _PLACEHOLDER = "\ufdd0"  # replaces a U+2581 in the text; normalise() removes this code point from any text
+_BLANK = "\ufdd1"  # replaces a [MASK] in the same way
 _COPY_AGAIN = "copy the model again, or train it again"
 
 sentencepiece.set_min_log_level(3)  # its errors are raised as exceptions
@@ -57,6 +59,7 @@ class Tokenizer:
         self.tags: tuple[str, ...] = tuple(
             piece[2:-2] for piece in self._controls.values() if piece.startswith(">>") and piece.endswith("<<")
         )
+        self.mask_id = next((i for i, piece in self._controls.items() if piece == MASK), None)
         self.special_ids = frozenset({PAD_ID, BOS_ID, EOS_ID, *self._controls})
         byte_id = self._processor.piece_to_id
         self._byte_ids: list[int] = [byte_id(f"<0x{byte:02X}>") for byte in range(256)]
@@ -68,6 +71,19 @@ class Tokenizer:
     def encode(self, line: str, *, tag: str | None = None) -> list[int]:
         """The ids of a line, without bos and eos; `tag` puts a target language in front."""
         return self.encode_many([line], tag=tag)[0]
+
+    def encode_with_blanks(self, line: str) -> list[int]:
+        """The ids of a line in which every [MASK] becomes `mask_id`, as in training: with the space before it."""
+        assert self.mask_id is not None
+        clean = normalise(line)
+        if not self._has_bytes:
+            words = clean.split(" ") if clean else []
+            return [self.mask_id if w == MASK else i for w, i in zip(words, self._word_ids(clean), strict=True)]
+        ids: list[int] = self._processor.encode(clean.replace(SPACE, _PLACEHOLDER).replace(MASK, _BLANK))
+        blank = self._bytes_of(_BLANK)
+        for old in ([self._processor.piece_to_id(SPACE), *blank], blank):
+            ids = _replaced(ids, old, [self.mask_id])
+        return self._restore(ids)
 
     def encode_many(self, lines: Iterable[str], *, tag: str | None = None) -> list[list[int]]:
         """The ids of many lines; faster than many calls of `encode`."""
@@ -140,13 +156,10 @@ class Tokenizer:
 
     def _restore(self, ids: list[int]) -> list[int]:
         """Replace the bytes of the placeholder by those of U+2581, which SentencePiece would encode as a space."""
-        placeholder, real = ([self._byte_ids[byte] for byte in text.encode()] for text in (_PLACEHOLDER, SPACE))
-        out, i = list(ids), 0
-        while i < len(out):
-            if out[i : i + 3] == placeholder:
-                out[i : i + 3] = real
-            i += 1
-        return out
+        return _replaced(ids, self._bytes_of(_PLACEHOLDER), self._bytes_of(SPACE))
+
+    def _bytes_of(self, text: str) -> list[int]:
+        return [self._byte_ids[byte] for byte in text.encode()]
 
     def _tag_ids(self, tag: str | None) -> list[int]:
         if tag is None:
@@ -192,6 +205,16 @@ class Tokenizer:
     @cached_property
     def _sampler(self) -> BpeDropout | UnigramSampling:
         return (BpeDropout if self.kind == "bpe" else UnigramSampling)(self._pieces, self._byte_ids)
+
+
+def _replaced(ids: list[int], old: list[int], new: list[int]) -> list[int]:
+    """The ids with `new` wherever they have `old`."""
+    out, i = list(ids), 0
+    while i < len(out):
+        if out[i : i + len(old)] == old:
+            out[i : i + len(old)] = new
+        i += 1
+    return out
 
 
 @dataclass(frozen=True)

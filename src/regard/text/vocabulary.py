@@ -23,6 +23,7 @@ NO_ID_MARK = "<no id>"  # in an imported vocabulary, pieces behind it have no id
 UNKNOWN_WORD = "<unk>"  # what a word outside a vocabulary of words becomes; in a text, it is the same symbol
 MAX_SIZE = 1_000_000
 SPACE = "\u2581"  # the space mark of SentencePiece
+MASK = "[MASK]"  # in place of a hidden word
 
 _MAX_LINES = 1_000_000
 _MAX_CHARACTERS = 100_000_000
@@ -74,14 +75,16 @@ def train_tokenizer(
     size: int | None = None,
     kind: TokenizerKind = "bpe",
     tags: Sequence[str] = (),
+    mask: bool = False,
     seed: int = 1,
 ) -> bytes:
     """Train SentencePiece on the lines and return its model file. Deterministic.
 
     `size` includes the special pieces and the 256 bytes, which words do not have. By default it depends on the number
     of lines; it is all characters, or all words that occur twice. The vocabulary is smaller if the corpus has fewer
-    pieces. A large corpus is sampled.
+    pieces. A large corpus is sampled. With `mask`, there is a piece for hidden words.
     """
+    controls = [*map(tag_piece, tags), *([MASK] if mask else [])]
     sample, n_lines = _sample(lines, seed)
     if not sample:
         raise DataError(
@@ -93,17 +96,17 @@ def train_tokenizer(
     if kind == "word":
         sample = _without_unknown_word(sample)
     if size is None:
-        minimum = _min_size(characters, coverage, len(tags))
-        size = _default_size(kind, sample, len(tags), max(default_vocab_size(n_lines), minimum))
-    if kind in ("char", "word") and size < (smallest := MIN_SIZES[kind] + len(tags)):
+        minimum = _min_size(characters, coverage, len(controls))
+        size = _default_size(kind, sample, len(controls), max(default_vocab_size(n_lines), minimum))
+    if kind in ("char", "word") and size < (smallest := MIN_SIZES[kind] + len(controls)):
         raise DataError(f"a vocabulary of {size} is too small for this corpus", hint=f"use at least {smallest}")
     try:
-        return _train(sample, size, kind, coverage, [tag_piece(tag) for tag in tags])
+        return _train(sample, size, kind, coverage, controls)
     except RuntimeError as error:
         raise _data_error(error, size) from error
 
 
-def _train(sample: list[str], size: int, kind: TokenizerKind, coverage: float, tag_pieces: list[str]) -> bytes:
+def _train(sample: list[str], size: int, kind: TokenizerKind, coverage: float, controls: list[str]) -> bytes:
     writer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sample),
@@ -119,7 +122,7 @@ def _train(sample: list[str], size: int, kind: TokenizerKind, coverage: float, t
         unk_id=UNK_ID,
         bos_id=BOS_ID,
         eos_id=EOS_ID,
-        control_symbols=tag_pieces,  # unlike user-defined symbols, they are never part of a text
+        control_symbols=controls,  # unlike user-defined symbols, they are never part of a text
         max_sentence_length=4 * _MAX_LINE_CHARACTERS,
         num_threads=2,  # fixed, because it is written into the model
         minloglevel=3,
@@ -158,7 +161,7 @@ def _without_unknown_word(sample: list[str]) -> list[str]:
     return [line for line in lines if line]
 
 
-def _default_size(kind: TokenizerKind, sample: list[str], n_tags: int, n_subwords: int) -> int:
+def _default_size(kind: TokenizerKind, sample: list[str], n_controls: int, n_subwords: int) -> int:
     if kind == "char":
         return MAX_SIZE  # all that are covered
     if kind == "word":
@@ -166,7 +169,7 @@ def _default_size(kind: TokenizerKind, sample: list[str], n_tags: int, n_subword
         n_words = sum(count >= _MIN_COUNT for count in counts.values())
         if not n_words:
             raise DataError("no word of the training text occurs twice", hint="use sub-words: text.kind = 'bpe'")
-        return N_SPECIAL + n_tags + min(_MAX_WORDS, n_words)
+        return N_SPECIAL + n_controls + min(_MAX_WORDS, n_words)
     return n_subwords
 
 
@@ -182,7 +185,7 @@ def _count_characters(sample: list[str]) -> Counter[str]:
     return counts
 
 
-def _min_size(characters: Counter[str], coverage: float, n_tags: int) -> int:
+def _min_size(characters: Counter[str], coverage: float, n_controls: int) -> int:
     """The smallest size that fits the fixed pieces, the characters to be covered, and some words."""
     to_cover, n_characters = coverage * characters.total(), 0
     for _, count in characters.most_common():
@@ -190,7 +193,7 @@ def _min_size(characters: Counter[str], coverage: float, n_tags: int) -> int:
             break
         to_cover -= count
         n_characters += 1
-    return N_FIXED + n_tags + round(n_characters * 1.1) + 16
+    return N_FIXED + n_controls + round(n_characters * 1.1) + 16
 
 
 def _data_error(error: RuntimeError, size: int) -> DataError:

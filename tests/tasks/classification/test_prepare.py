@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from regard.data import cut
 from regard.errors import DataError, RunError
-from regard.tasks.classification.prepare import cut, encode, read_split
+from regard.tasks.classification.prepare import encode, read_split
 from regard.tasks.classification.sections import ClassificationDataConfig
 from regard.text import Tokenizer, train_tokenizer
 

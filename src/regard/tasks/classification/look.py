@@ -61,24 +61,8 @@ class ClassificationLook(SiteLook):
 
     def picture(self) -> Any:
         """All attention heads: one row of maps per layer."""
-        from regard.lens.plots.heatmaps import AttentionMap, draw_grid, draw_units
-
-        sites = [site for site in self.trace.sites("attention") if site.axes[1:] == ("source", "source")]
-        title = f"{self.prediction['label']} ({self.prediction['probability']:.1%})"
-        if sites:
-            maps = [
-                [
-                    AttentionMap(f"layer {layer + 1} · head {head + 1}", weights.float().numpy())
-                    for head, weights in enumerate(self.trace[site.path][0])
-                ]
-                for layer, site in enumerate(sites)
-            ]
-            return draw_grid(maps, self.pieces, self.pieces, f"Attention · predicted: {title}", (self.text,))
-        states = [site for site in self.trace.sites("state") if site.axes == ("source", "unit")]
-        if not states:
-            raise UserError("this model recorded nothing that can be drawn", hint="--json FILE has everything")
-        vectors = [AttentionMap(site.path, self.trace[site.path][0].float().numpy(), is_signed=True) for site in states]
-        return draw_units([(units, self.pieces) for units in vectors], f"States · predicted: {title}", (self.text,))
+        title = f"predicted: {self.prediction['label']} ({self.prediction['probability']:.1%})"
+        return self.draw(self.pieces, title, self.text)
 
 
 def look_at_text(classifier: Classifier, value: Any) -> ClassificationLook:

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 
 from regard.artifact import Description, LoadedModel, max_length
-from regard.data import Batch, collate_texts
+from regard.data import Batch, collate_texts, cut
 from regard.errors import UserError
 from regard.tasks.classes import Classification, LabelPredictor, load_labelled
-from regard.tasks.classification.prepare import cut
 
 _MAX_TOKENS = 4_096  # of a batch, padding included
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.data import LabelledTexts
+from regard.data import LabelledTexts, cut
 from regard.errors import DataError, RunError
 from regard.tasks.classification.sections import ClassificationDataConfig
 from regard.tasks.task import Raw
@@ -90,17 +90,6 @@ def encode(
         sum(map(len, encoded[i])) < sum(map(len, ids[i * n_texts : (i + 1) * n_texts])) for i in range(len(encoded))
     )
     return LabelledTexts.of(encoded, [numbers[label] for label, _ in examples], n_texts), n_cut
-
-
-def cut(texts: Sequence[list[int]], max_length: int) -> list[list[int]]:
-    """Texts with at most `max_length` ids together: the longest of them loses its end."""
-    shortened = list(texts)
-    while (excess := sum(map(len, shortened)) - max_length) > 0:
-        longest = max(range(len(shortened)), key=lambda i: len(shortened[i]))
-        others = max((len(text) for i, text in enumerate(shortened) if i != longest), default=0)
-        length = max(len(shortened[longest]) - excess, min(others, len(shortened[longest]) - 1), 0)
-        shortened[longest] = shortened[longest][:length]
-    return shortened
 
 
 def _held_out_share(n_texts: int) -> float:
