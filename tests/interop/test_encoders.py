@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.data import NO_TARGET, Batch, Place
-from regard.interop.encoders import bert_weights
+from regard.interop.encoders import bert_weights, electra_weights, generator_weights
 from regard.models import load_weights
 from regard.models.bert import Bert, BertConfig
+from regard.models.electra import Electra, ElectraConfig
 from regard.training.objectives import term_sums
 
 transformers = pytest.importorskip("transformers")
@@ -61,6 +62,17 @@ def mean_loss(model: Any, batch: Batch) -> Tensor:
     return torch.stack([sums.scale * sums.loss / sums.n_targets for sums in term_sums(model, batch)]).sum()
 
 
+def require_equal_gradients(ours: nn.Module, loss: Tensor, theirs: nn.Module, their_loss: Tensor, rename: Any) -> None:
+    """Of all parameters, after both have computed them."""
+    loss.backward()
+    their_loss.backward()
+    expected = rename({name: p.grad for name, p in theirs.named_parameters() if p.grad is not None})
+    for name, parameter in ours.named_parameters():
+        torch.testing.assert_close(
+            parameter.grad, expected[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
 @pytest.mark.parametrize("epsilon", [1e-5, 1e-12])
 def test_bert_has_the_logits_and_gradients_of_transformers(epsilon: float) -> None:
     theirs = transformers.BertForPreTraining(transformers.BertConfig(**SIZES, layer_norm_eps=epsilon))
@@ -80,10 +92,56 @@ def test_bert_has_the_logits_and_gradients_of_transformers(epsilon: float) -> No
     torch.testing.assert_close(reading.next, out.seq_relationship_logits.softmax(-1)[:, 0], **CLOSE)
     loss = mean_loss(ours, batch_of(data, (data["words"], data["next"])))
     torch.testing.assert_close(loss, out.loss, **CLOSE)
-    loss.backward()
-    out.loss.backward()
-    gradients = bert_weights({name: p.grad for name, p in theirs.named_parameters() if p.grad is not None})
-    for name, parameter in ours.named_parameters():
-        torch.testing.assert_close(
-            parameter.grad, gradients[name], **CLOSE, msg=lambda text, name=name: f"{name}: {text}"
-        )
+    require_equal_gradients(ours, loss, theirs, out.loss, bert_weights)
+
+
+@pytest.mark.parametrize("d_embedding", [32, 16])
+def test_electra_has_the_logits_and_gradients_of_transformers(d_embedding: int) -> None:
+    config = transformers.ElectraConfig(**SIZES, embedding_size=d_embedding, layer_norm_eps=1e-5)
+    theirs = transformers.ElectraForPreTraining(config)
+    randomise(theirs)
+    sizes = OUR_SIZES | {"d_embedding": d_embedding, "max_positions": 40}
+    ours = Electra(ElectraConfig(**sizes, generator=0), VOCAB)
+    load_weights(ours, electra_weights(theirs.state_dict()))
+    data = padded_batch()
+    given = {"input_ids": data["ids"], "token_type_ids": data["segments"], "attention_mask": data["real"].long()}
+    out = theirs(**given, labels=data["words"].ne(NO_TARGET).long())
+    reading = ours.read(data["ids"], data["segments"], torch.zeros_like(data["real"]))
+    assert reading.replaced is not None
+    torch.testing.assert_close(reading.replaced[data["real"]], out.logits.sigmoid()[data["real"]], **CLOSE)
+    is_replaced = data["words"].ne(NO_TARGET)[data["real"]].double()
+    loss = torch.nn.functional.binary_cross_entropy(reading.replaced[data["real"]].double(), is_replaced)
+    torch.testing.assert_close(loss.float(), out.loss, **CLOSE)
+    require_equal_gradients(ours, loss, theirs, out.loss, electra_weights)
+
+
+def test_electras_generator_has_the_logits_and_gradients_of_transformers() -> None:
+    config = transformers.ElectraConfig(**SIZES, embedding_size=16, layer_norm_eps=1e-5)
+    theirs = transformers.ElectraForMaskedLM(config)
+    randomise(theirs)
+    ours = Bert(BertConfig(**OUR_SIZES, d_embedding=16, max_positions=40, next_sentence=False), VOCAB)
+    load_weights(ours, generator_weights(theirs.state_dict()))
+    data = padded_batch()
+    given = {"input_ids": data["ids"], "token_type_ids": data["segments"], "attention_mask": data["real"].long()}
+    out = theirs(**given, labels=data["words"])
+    reading = ours.read(data["ids"], data["segments"], data["real"])
+    torch.testing.assert_close(reading.words, out.logits[data["real"]], **CLOSE)
+    loss = mean_loss(ours, batch_of(data, (data["words"],)))
+    torch.testing.assert_close(loss, out.loss, **CLOSE)
+    require_equal_gradients(ours, loss, theirs, out.loss, generator_weights)
+
+
+def test_the_generator_inside_electra_is_such_a_bert() -> None:
+    """With the same weights, both have the same loss of hidden words."""
+    data = padded_batch()
+    electra = Electra(ElectraConfig(**OUR_SIZES, d_embedding=16, max_positions=40, generator=0.5), VOCAB)
+    sizes = OUR_SIZES | {"d_model": 16, "d_ff": 24, "n_heads": 2}
+    bert = Bert(BertConfig(**sizes, d_embedding=16, max_positions=40, next_sentence=False), VOCAB)
+    assert electra.generator is not None
+    bert.bert.embedding, bert.bert.encoder = electra.electra.embedding, electra.generator.encoder
+    bert.words = electra.generator.words
+    batch = batch_of(data, (data["words"],))
+    words, replaced = term_sums(electra, batch)
+    [alone] = term_sums(bert, batch)
+    torch.testing.assert_close(words.loss, alone.loss, **CLOSE)
+    assert (replaced.n_targets, replaced.scale) == (sum(LENGTHS), 50.0)

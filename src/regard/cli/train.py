@@ -196,9 +196,9 @@ def _labelled(labels: list[Path], text: list[Path], valid_labels: Path | None, v
 
 
 def _running_text(text: list[Path], valid_text: Path | None) -> "Raw":
-    data: dict[str, object] = {"train": [{"text": str(file)} for file in text]} if text else {}
+    data: dict[str, object] = {"train": list(map(str, text))} if text else {}
     if valid_text is not None:
-        data["validation"] = [{"text": str(valid_text)}]
+        data["validation"] = [str(valid_text)]
     return {"task": "pretraining", "data": data}
 
 

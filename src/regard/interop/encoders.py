@@ -1,4 +1,4 @@
-"""The names of BERT's weights in transformers, and here."""
+"""The names of the weights of BERT and ELECTRA in transformers, and here."""
 
 from __future__ import annotations
 
@@ -44,6 +44,33 @@ def bert_weights(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
     positions = {f"bert.{_POSITIONS}": "bert.embedding.words.positions.table"}
     return renamed(given, (*body, *heads), positions)
+
+
+def electra_weights(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of an ElectraForPreTraining, the encoder without its generator."""
+    heads = (
+        (r"discriminator_predictions\.dense_prediction", "replaced"),
+        (r"discriminator_predictions\.dense", "dense"),
+    )
+    return _electra_renamed(theirs, "electra", heads)
+
+
+def generator_weights(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of an ElectraForMaskedLM, as those of a BERT with narrow embeddings."""
+    heads = (
+        (r"generator_predictions\.dense", "words.dense"),
+        (r"generator_predictions\.LayerNorm", "words.norm"),
+        (r"generator_lm_head", "words"),
+    )
+    given = {name: tensor for name, tensor in theirs.items() if name != "generator_lm_head.weight"}
+    return _electra_renamed(given, "bert", heads)
+
+
+def _electra_renamed(theirs: Mapping[str, Tensor], body: str, heads: Renames) -> dict[str, Tensor]:
+    project = (r"embeddings_project", "encoder.project")
+    layers = ((rf"electra\.{old}", f"{body}.{new}") for old, new in (*_EMBEDDINGS, *_LAYERS, project))
+    positions = {f"electra.{_POSITIONS}": f"{body}.embedding.words.positions.table"}
+    return renamed(_current(theirs), (*layers, *heads), positions)
 
 
 def renamed(theirs: Mapping[str, Tensor], patterns: Renames, whole: Mapping[str, str]) -> dict[str, Tensor]:

@@ -14,6 +14,8 @@ from regard.models.bytenet import ByteNet, ByteNetConfig
 from regard.models.convs2s import PRESETS as CONVS2S_PRESETS
 from regard.models.convs2s import ConvS2S, ConvS2SConfig
 from regard.models.defaults import ConvolutionalDefaults, Defaults, PreNormDefaults, SmallBatchDefaults
+from regard.models.electra import PRESETS as ELECTRA_PRESETS
+from regard.models.electra import Electra, ElectraClassifier, ElectraConfig
 from regard.models.encoder import PRESETS as ENCODER_PRESETS
 from regard.models.encoder import EncoderClassifier, EncoderConfig
 from regard.models.language import PRESETS as LANGUAGE_PRESETS
@@ -64,6 +66,9 @@ ARCHITECTURES: dict[str, Architecture] = {
     "transformer": Architecture({"translation": Transformer}, TransformerConfig, PRESETS, PreNormDefaults()),
     "encoder": Architecture({"classification": EncoderClassifier}, EncoderConfig, ENCODER_PRESETS),
     "bert": Architecture({"pretraining": Bert, "classification": BertClassifier}, BertConfig, BERT_PRESETS),
+    "electra": Architecture(
+        {"pretraining": Electra, "classification": ElectraClassifier}, ElectraConfig, ELECTRA_PRESETS
+    ),
     "rnn": Architecture(
         {"translation": RNN, "classification": RNNClassifier, "language": RNNLanguageModel},
         RecurrentConfig,

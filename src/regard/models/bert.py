@@ -12,12 +12,24 @@ from torch import Tensor, nn
 from regard.data import Batch
 from regard.models.base import Term, TextClassificationModel
 from regard.models.pretraining import PretrainedConfig, PretrainingModel, Question, Reading, is_asked, set_norm_epsilon
-from regard.nn import Dropout, TextEmbedding, TextEncoder, Trace, WordHead, at, linear, padding_visible
+from regard.nn import (
+    Cost,
+    Dropout,
+    TextEmbedding,
+    TextEncoder,
+    Trace,
+    WordHead,
+    at,
+    linear,
+    padding_visible,
+    product_flops,
+)
 
 
 class BertConfig(PretrainedConfig, frozen=True, extra="forbid"):
     """Section 3."""
 
+    d_embedding: int | None = Field(default=None, ge=1, le=65_536)  # of narrower embeddings; unset: d_model
     max_positions: int = Field(default=512, ge=1, le=1_048_576)
     next_sentence: bool = True  # also learn whether one text follows the other; without it there is no pooler
 
@@ -46,10 +58,10 @@ class BertBody(nn.Module):
 
     def __init__(self, config: BertConfig, n_symbols: int, n_segments: int, pad_id: int) -> None:
         super().__init__()
-        d = config.d_model
+        d, d_embedding = config.d_model, config.d_embedding or config.d_model
         self.pad_id = pad_id
-        self.embedding = TextEmbedding(n_symbols, n_segments, config.max_positions, d, config.dropout)
-        self.encoder = TextEncoder(d, d, config.d_ff, config.n_heads, config.n_layers, config.dropout)
+        self.embedding = TextEmbedding(n_symbols, n_segments, config.max_positions, d_embedding, config.dropout)
+        self.encoder = TextEncoder(d_embedding, d, config.d_ff, config.n_heads, config.n_layers, config.dropout)
         self.pooler = nn.Linear(d, d) if config.next_sentence else None
 
     def forward(self, ids: Tensor, segments: Tensor, trace: Trace | None = None) -> Tensor:
@@ -72,7 +84,7 @@ class Bert(PretrainingModel):
         self.config: BertConfig = config
         self.pad_id = pad_id
         self.bert = BertBody(config, n_symbols, n_segments, pad_id)
-        self.words = WordHead(config.d_model, config.d_model, n_symbols)
+        self.words = WordHead(config.d_model, config.d_embedding or config.d_model, n_symbols)
         self.next = nn.Linear(config.d_model, 2) if config.next_sentence else None  # class 0: it follows
         set_norm_epsilon(self, config.norm_epsilon)
 
@@ -86,6 +98,16 @@ class Bert(PretrainingModel):
         if self.next is None:
             return (term,)
         return term, Term("next", self.bert.pool(x), self.next.weight, self.next.bias, classes[0])
+
+    def cost(self, *lengths: int) -> Cost:
+        """Of the layers, the words that are asked for, and the next sentence."""
+        [t] = lengths
+        n = max(1, round(self.config.masking.share * t))
+        flops = product_flops(n, self.words.dense, self.bert.embedding.weight)
+        if self.bert.pooler is not None and self.next is not None:
+            flops += product_flops(1, self.bert.pooler, self.next)
+        cost = self.bert.encoder.cost(t)
+        return cost._replace(flops=cost.flops + flops)
 
     def read(self, ids: Tensor, segments: Tensor, blanks: Tensor, trace: Trace | None = None) -> Reading:
         x = self.bert(ids, segments, at(trace, "bert"))
@@ -112,3 +134,10 @@ class BertClassifier(TextClassificationModel):
         pooled = self.bert.pool(self.bert(ids, segments, at(trace, "bert")))
         out: Tensor = self.dropout(pooled)
         return out
+
+    def cost(self, *lengths: int) -> Cost:
+        """Of the layers and of the softmax over the classes; the pooler reads one position."""
+        [t] = lengths
+        heads = [self.output] if self.bert.pooler is None else [self.bert.pooler, self.output]
+        cost = self.bert.encoder.cost(t)
+        return cost._replace(flops=cost.flops + product_flops(1, *heads))

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn.cost import Cost, attention_flops, product_flops
 from regard.nn.dropout import Dropout
 from regard.nn.embedding import InputEmbedding, LearnedPositions
 from regard.nn.encoder_layer import EncoderLayer
@@ -50,6 +51,7 @@ class TextEncoder(nn.Module):
 
     def __init__(self, d_embedding: int, d_model: int, d_ff: int, n_heads: int, n_layers: int, dropout: float) -> None:
         super().__init__()
+        self.d_model = d_model
         self.project = nn.Linear(d_embedding, d_model) if d_embedding != d_model else nn.Identity()
         self.layers = nn.ModuleList(
             EncoderLayer(d_model, d_ff, n_heads, dropout, "post", "gelu") for _ in range(n_layers)
@@ -61,6 +63,14 @@ class TextEncoder(nn.Module):
         for i, layer in enumerate(self.layers):
             x = layer(x, visible, at(trace, f"layers.{i}", ("source", "source")))
         return x
+
+    def cost(self, n: int) -> Cost:
+        """Of n positions: of the layers, as in the Transformer's encoder, and of the projection."""
+        n_layers = len(self.layers)
+        flops = product_flops(n, self.layers) + n_layers * attention_flops(n, n, self.d_model)
+        if isinstance(self.project, nn.Linear):
+            flops += product_flops(n, self.project)
+        return Cost(flops, n_layers, 1)
 
 
 class WordHead(nn.Module):

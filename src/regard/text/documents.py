@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Literal
+from collections.abc import Iterable, Iterator
 
-from regard.text.lines import read_lines, read_lines_or_none
-from regard.text.normalise import normalise
 from regard.text.sentences import sentences
 
 
-def read_documents(
-    files: Sequence[Path], pattern: str | None = None, on_bad: Literal["raise", "skip"] = "raise"
-) -> Iterator[list[str]]:
-    """The sentences of each document. Lines with several sentences are split; a document never goes beyond its file.
+def split_documents(lines: Iterable[str], pattern: str | None = None) -> Iterator[list[str]]:
+    """The sentences of each document. Lines with several sentences are split.
 
     Documents are separated by blank lines; with `pattern`, a document begins at every line that this regular expression
-    matches from the beginning, and blank lines mean nothing. With on_bad = "skip", lines of invalid text are left out.
+    matches, and blank lines mean nothing.
     """
-    first = None if pattern is None else re.compile(pattern)
-    for path in files:
-        document: list[str] = []
-        for line in read_lines(path) if on_bad == "raise" else read_lines_or_none(path):
-            if line is None:
-                continue
-            is_blank = not line.strip()
-            if document and (is_blank if first is None else first.match(line)):
-                yield document
-                document = []
-            if not is_blank:
-                document += filter(None, (normalise(part.text) for part in sentences(line)))
-        if document:
+    begins = None if pattern is None else re.compile(pattern)
+    document: list[str] = []
+    for line in lines:
+        # normalised lines have no spaces around them, which a pattern may ask for
+        ends = not line if begins is None else begins.search(line) or begins.search(f" {line} ")
+        if document and ends:
             yield document
+            document = []
+        document += (part.text for part in sentences(line) if part.text)
+    if document:
+        yield document
 
 
 def check_pattern(pattern: str | None) -> str | None:

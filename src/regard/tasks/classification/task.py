@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from regard.artifact import Description
+from regard.artifact import Description, max_length
 from regard.data import LabelledTexts, TextCollator
 from regard.errors import DataError, RecipeError
 from regard.models import ModelConfig
@@ -98,8 +98,11 @@ class ClassificationTask(LabelTask[ClassificationData]):
             tokenizers = parent.tokenizers
         tokenizer = tokenizers.source
         on_progress("encoding the text", 0, None)
-        train, n_cut = encode(split.train, split.labels, tokenizer, text.max_length)
-        validation, _ = encode(split.validation, split.labels, tokenizer, text.max_length)
+        limit = text.max_length
+        if parent is not None and parent.max_length is not None:  # only these positions were trained
+            limit = min(limit, max_length(parent.facts, parent.max_length))
+        train, n_cut = encode(split.train, split.labels, tokenizer, limit)
+        validation, _ = encode(split.validation, split.labels, tokenizer, limit)
         counts = Counter(label for label, _ in split.train)
         return ClassificationData(
             train=train,
@@ -113,7 +116,7 @@ class ClassificationTask(LabelTask[ClassificationData]):
             sizes=_sizes(tokenizer, len(split.labels), split.n_texts, parent),
             assets=tokenizers.files() | {LABELS_FILE: json.dumps(split.labels, ensure_ascii=False).encode()},
             facts={
-                "max_length": text.max_length,
+                "max_length": limit,
                 "n_texts": split.n_texts,
                 "columns": split.values["columns"],
                 "label_counts": {label: counts[label] for label in split.labels},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,12 +18,15 @@ from regard.models import PretrainedConfig, PretrainingModel
 from regard.models.defaults import PretrainingDefaults
 from regard.models.pretraining import is_asked
 from regard.tasks.pretraining.predictor import Filler
-from regard.tasks.pretraining.prepare import documents_of, encode, hold_out, require_passages, text_key
+from regard.tasks.pretraining.prepare import encode, require_passages
 from regard.tasks.pretraining.scores import score
-from regard.tasks.pretraining.sections import PretrainingDataConfig, PretrainingTextConfig, TextFileConfig
+from regard.tasks.pretraining.sections import PretrainingDataConfig, PretrainingTextConfig
+from regard.tasks.running_text import read_split
 from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
 from regard.tasks.vocabulary import make_tokenizer
 from regard.text import Tokenizer, TokenizerPair
+from regard.text.documents import split_documents
+from regard.text.running_text import RunningText
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode
 
@@ -69,6 +72,7 @@ class PretrainingTask(Task[PretrainingData]):
         Measure("replaced_auc", "replaced words (AUC)", 3, higher_is_better=True),
     )
     examples = "passages"
+    unit = "hidden words"
 
     def check(self, recipe: PretrainingRecipe) -> None:
         config, length = recipe.config, recipe.text.max_length
@@ -86,40 +90,34 @@ class PretrainingTask(Task[PretrainingData]):
 
     def examine(self, recipe: PretrainingRecipe, on_progress: OnProgress) -> Examined:
         on_progress("reading the text", 0, None)
-        key, data = text_key(recipe.data), recipe.data
-        lengths = [len(document) for document in documents_of((*data.train, *data.validation), data)]
-        message = f"{len(lengths):,} documents with {sum(lengths):,} sentences"
-        if recipe.data.document is None and len(lengths) > sum(lengths) / 2:
-            message += "; if they are paragraphs, set data.document to a pattern of their titles"
-        name = ", ".join(file.text.name for file in (*data.train, *data.validation))
-        finding = {"severity": "found", "kind": "documents", "message": f"{name}: {message}"}
-        report = {"name": name, "n_examples": sum(lengths), "findings": [finding]}
-        return Examined({"data": {"fingerprint": key}}, [report])
+        split, name = read_split(recipe.data), ", ".join(str(path) for path in recipe.data.train)
+        lengths = [len(document) for document in split_documents(split.training_lines(), recipe.data.document)]
+        findings = [_finding("found", f"{name}: {len(lengths):,} documents with {sum(lengths):,} sentences")]
+        if recipe.data.document is None and 2 * len(lengths) > sum(lengths):
+            message = "most documents are one sentence; if blank lines are not between documents, set data.document"
+            findings.append(_finding("warning", message))
+        return Examined({"data": split.values}, [*split.reports, {"name": name, "findings": findings}])
 
     def prepare(
         self, recipe: PretrainingRecipe, parent: Description | None, cache: Path, on_progress: OnProgress
     ) -> PretrainingData:
-        data, text, config = recipe.data, recipe.text, recipe.config
-        key = f"{text_key(data)} {data.document} {data.on_bad}"
+        split, text, config = read_split(recipe.data), recipe.text, recipe.config
         if parent is None:
-            tokenizers = make_tokenizer(
-                cache / "tokenizer",
-                key,
-                lambda: (sentence for document in documents_of(data.train, data) for sentence in document),
-                text,
-                on_progress,
-                mask=True,
-            )
+            directory, lines = cache / "tokenizer", split.training_lines
+            tokenizers = make_tokenizer(directory, split.key, lines, text, on_progress, mask=True)
         else:
             tokenizers = parent.tokenizers
-        tokenizer = tokenizers.source
-        train = encode(data.train, data, tokenizer, text.max_length, on_progress)
-        if data.validation:
-            validation = encode(data.validation, data, tokenizer, text.max_length, on_progress)
-        else:
-            train, validation = hold_out(train, data.held_out)
-        for name, passages in (("the training text", train), ("the validation text", validation)):
-            require_passages(name, passages, pairs="next" in config.asks)
+        tokenizer, asks_pairs = tokenizers.source, "next" in config.asks
+
+        def passages(name: str, lines: Iterator[str]) -> Passages:
+            documents = split_documents(lines, recipe.data.document)
+            encoded = encode(documents, tokenizer, text.max_length, on_progress)
+            require_passages(name, encoded, asks_pairs)
+            return encoded
+
+        train = passages("the training text", split.training_lines())
+        validation = passages("the validation text", split.validation_lines())
+        split.require_unchanged()
         return PretrainingData(
             train=train,
             validation=validation,
@@ -129,12 +127,12 @@ class PretrainingTask(Task[PretrainingData]):
             n_targets=int(train.lengths[0].sum()),
             sizes={"n_symbols": tokenizer.size, "n_segments": 2, "pad_id": tokenizer.pad_id},
             assets=tokenizers.files(),
-            facts={"max_length": text.max_length, "document": data.document},
+            facts={"max_length": text.max_length, "document": recipe.data.document},
             counts={"vocabulary": tokenizer.size},
         )
 
     def describe_data(self, recipe: PretrainingRecipe, data: PretrainingData) -> str:
-        files = ", ".join(file.text.name for file in recipe.data.train)
+        files = ", ".join(path.name for path in recipe.data.train)
         return f"{files} ({len(data.train):,} passages)"
 
     def validate(
@@ -148,11 +146,9 @@ class PretrainingTask(Task[PretrainingData]):
 
     def evaluate(self, predictor: Filler, files: Sequence[Path]) -> Evaluation:
         """Files: running text, with documents as in the training text."""
-        data = PretrainingDataConfig(
-            train=tuple(TextFileConfig(text=file) for file in files), document=predictor.facts.get("document")
-        )
         config: Any = predictor.model.config
-        passages = encode(data.train, data, predictor.tokenizer, predictor.max_length, lambda *_: None)
+        documents = split_documents(RunningText(tuple(files)).lines(), predictor.facts.get("document"))
+        passages = encode(documents, predictor.tokenizer, predictor.max_length, lambda *_: None)
         require_passages(", ".join(file.name for file in files), passages, pairs="next" in config.asks)
         collate = collator(passages, predictor.tokenizer, config)
         scores = score(predictor.model, fixed_order(passages, collate, _TEST_TOKENS), torch.device("cpu"))
@@ -162,6 +158,10 @@ class PretrainingTask(Task[PretrainingData]):
         from regard.tasks.pretraining.look import look_at_text
 
         return look_at_text(self.predictor(described), value)
+
+
+def _finding(severity: str, message: str) -> dict[str, str]:
+    return {"severity": severity, "kind": "documents", "message": message}
 
 
 def collator(passages: Passages, tokenizer: Tokenizer, config: PretrainedConfig) -> MaskedTexts:
