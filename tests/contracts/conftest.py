@@ -59,6 +59,8 @@ CLASSIFIERS: dict[str, list[dict[str, Any]]] = {
         _ENCODER | {"norm": "post", "positions": "learned", "max_positions": 64, "pooling": "first"},
         _ENCODER | {"positions": "none", "pooling": "max", "activation": "gelu"},
     ],
+    "bert": [_ENCODER, _ENCODER | {"next_sentence": False, "d_embedding": 16}],
+    "electra": [_ENCODER | {"d_embedding": 16}],
     "rnn": [_RECURRENT | {"attention": "none", "bidirectional": False}],
     "lstm": [_RECURRENT | {"attention": "additive", "n_layers": 2}, _RECURRENT | {"attention": "none"}],
     "gru": [_RECURRENT | {"attention": "additive"}],
@@ -82,13 +84,23 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
     "lstm": [_READER | {"n_layers": 2}, _READER | {"tie": "none"}],
     "gru": [_READER],
 }
+
+# architecture → configs of encoders that are pre-trained
+PRETRAINED: dict[str, list[dict[str, Any]]] = {
+    "bert": [_ENCODER, _ENCODER | {"next_sentence": False, "d_embedding": 16}],
+    "electra": [_ENCODER, _ENCODER | {"d_embedding": 16, "generator": 0.25}],
+}
 ModelMaker = Callable[..., nn.Module]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test with the fixture `entry` runs once per config of each architecture."""
     if "entry" in metafunc.fixturenames:
-        of_module = {"test_every_classifier": CLASSIFIERS, "test_every_language_model": LANGUAGE_MODELS}
+        of_module = {
+            "test_every_classifier": CLASSIFIERS,
+            "test_every_language_model": LANGUAGE_MODELS,
+            "test_every_pretrained_encoder": PRETRAINED,
+        }
         configs = of_module.get(metafunc.module.__name__.rpartition(".")[2], CONFIGS)
         entries = [(name, config) for name in ARCHITECTURES for config in configs.get(name, [])]
         ids = [f"{name}-{number}" for name in ARCHITECTURES for number in range(len(configs.get(name, [])))]

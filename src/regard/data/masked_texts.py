@@ -161,7 +161,8 @@ class MaskedTexts:
         is_hidden = kind < self.masking.hidden
         is_other = ~is_hidden & (kind < self.masking.hidden + self.masking.random)
         ids[asked[is_hidden]] = self.mask_id
-        ids[asked[is_other]] = rng.integers(self.n_symbols, size=int(is_other.sum()))
+        other = rng.integers(1, self.n_symbols, size=int(is_other.sum()))  # any but padding
+        ids[asked[is_other]] = (self.pad_id + other) % self.n_symbols
 
 
 def _chosen(n: int, masking: Masking, rng: np.random.Generator) -> NDArray[np.int64]:
