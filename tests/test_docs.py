@@ -231,7 +231,7 @@ def test_every_command_and_flag_is_described() -> None:
 
 
 def test_every_recipe_field_is_described() -> None:
-    data = {"translation": {"tsv": "x"}, "classification": {"labels": "x"}}
+    data: dict[str, Any] = {"translation": {"tsv": "x"}, "classification": {"labels": "x"}, "pretraining": "x"}
     raws = [
         {"task": task, "data": {"train": [data[task]]}, "model": {"architecture": name}}
         for name, architecture in ARCHITECTURES.items()
@@ -239,7 +239,10 @@ def test_every_recipe_field_is_described() -> None:
     ]
     fields = {field for raw in raws for field in recipe_fields(type(Recipe.build(raw)))}
     assert {"start_from", "held_out", "d_model", "smoothing", "swiglu", "bidirectional"} <= fields
-    assert missing(fields, *(ROOT / "docs" / f"{name}.md" for name in ("train", "architectures", "classify"))) == []
+    assert (
+        missing(fields, *(ROOT / "docs" / f"{name}.md" for name in ("train", "architectures", "classify", "pretrain")))
+        == []
+    )
 
 
 def test_every_route_is_described() -> None:

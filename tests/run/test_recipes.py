@@ -25,9 +25,8 @@ def name(path: Path) -> str:
 
 def build(path: Path) -> Recipe:
     raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    train = (
-        {"labels": "train.tsv"} if raw.get("task") == "classification" else {"source": "train.en", "target": "train.de"}
-    )
+    files = {"classification": {"labels": "train.tsv"}, "pretraining": "train.txt"}
+    train = files.get(raw.get("task", ""), {"source": "train.en", "target": "train.de"})
     return Recipe.build(merge({"data": {"train": [train]}}, raw))
 
 

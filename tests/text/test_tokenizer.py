@@ -251,3 +251,17 @@ def test_a_pair_is_joint_if_both_sides_are_the_same_object() -> None:
 def test_the_kind_is_recognised_from_the_model(kind: TokenizerKind) -> None:
     lines = ["the animal did not cross the street", "one two three"] * 9
     assert Tokenizer(train_tokenizer(lines, kind=kind)).kind == kind
+
+
+def test_blanks_become_one_id_with_the_space_before_them() -> None:
+    lines = ["the cat sat on the mat .", "a dog ran to the cat ."] * 20
+    for kind in ("bpe", "unigram", "word", "char"):
+        tokenizer = Tokenizer(train_tokenizer(lines, kind=kind, mask=True))  # type: ignore[arg-type]
+        mask = tokenizer.mask_id
+        assert mask is not None and tokenizer.piece(mask) == "[MASK]" and tokenizer.decode([mask]) == ""
+        ids, first = tokenizer.encode_with_blanks("the [MASK] sat [MASK][MASK] \u2581 ."), tokenizer.encode("the")
+        assert ids.count(mask) == 3 and ids[: len(first) + 1] == [*first, mask]
+        assert mask not in tokenizer.encode("the [MASK] sat"), "only asked for"
+        assert tokenizer.encode_with_blanks("the cat sat") == tokenizer.encode("the cat sat")
+        assert tokenizer.encode_with_blanks("") == []
+    assert Tokenizer(train_tokenizer(lines)).mask_id is None

@@ -76,9 +76,9 @@ class Tokenizer:
         """The ids of a line in which every [MASK] becomes `mask_id`, as in training: with the space before it."""
         assert self.mask_id is not None
         clean = normalise(line)
-        if not self._has_bytes:
-            words = clean.split(" ") if clean else []
-            return [self.mask_id if w == MASK else i for w, i in zip(words, self._word_ids(clean), strict=True)]
+        if not self.has_bytes:  # words, or a model of other software
+            first, *parts = (self.encode(part.strip()) for part in clean.split(MASK))
+            return first + [i for part in parts for i in (self.mask_id, *part)]
         ids: list[int] = self._processor.encode(clean.replace(SPACE, _PLACEHOLDER).replace(MASK, _BLANK))
         blank = self._bytes_of(_BLANK)
         for old in ([self._processor.piece_to_id(SPACE), *blank], blank):
