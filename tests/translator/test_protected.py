@@ -98,7 +98,7 @@ class Forgetful(Engine):
         return Hypothesis(new, (-1.0,) * (len(new) + 1), -1.0)
 
     def score(self, sources, targets):  # type: ignore[no-untyped-def]
-        raise NotImplementedError
+        return [Hypothesis(tuple(ids), (-1.0,) * (len(ids) + 1), -1.0) for ids in targets]
 
     def close(self) -> None: ...
 
