@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data import NO_TARGET, Batch, Place
-from regard.interop.encoders import bert_weights, electra_weights, generator_weights
+from regard.interop.encoders.names import bert_weights, electra_weights, generator_weights
 from regard.models import load_weights
 from regard.models.bert import Bert, BertConfig
 from regard.models.electra import Electra, ElectraConfig

@@ -68,6 +68,10 @@ class Tokenizer:
         """The SentencePiece model file."""
         return self._model
 
+    def file_name(self, side: str) -> str:
+        """Of the file in a model directory: `side` is "tokenizer", "source" or "target"."""
+        return f"{side}.model"
+
     def encode(self, line: str, *, tag: str | None = None) -> list[int]:
         """The ids of a line, without bos and eos; `tag` puts a target language in front."""
         return self.encode_many([line], tag=tag)[0]
@@ -238,10 +242,10 @@ class TokenizerPair:
         """`tokenizer.model`, or `source.model` and `target.model` if the sides have their own vocabularies."""
         one = self.source is self.target
         names = {"tokenizer": self.source} if one else {"source": self.source, "target": self.target}
-        return {f"{name}.model": tokenizer.to_bytes() for name, tokenizer in names.items()}
+        return {tokenizer.file_name(name): tokenizer.to_bytes() for name, tokenizer in names.items()}
 
 
-TOKENIZER_FILES = frozenset({"tokenizer.model", "source.model", "target.model"})
+TOKENIZER_FILES = frozenset({"tokenizer.model", "source.model", "target.model", "vocabulary.json"})
 
 
 def read_tokenizers(directory: Path) -> TokenizerPair:
@@ -253,6 +257,11 @@ def read_tokenizers(directory: Path) -> TokenizerPair:
             raise ArtifactError(f"{path} is damaged, or was not written by regard", hint=_COPY_AGAIN)
         return Tokenizer(model)
 
+    if (directory / "vocabulary.json").exists():
+        from regard.text.imported import read_imported  # it is a Tokenizer
+
+        imported = read_imported(directory)
+        return TokenizerPair(imported, imported)
     joint, source, target = (directory / f"{name}.model" for name in ("tokenizer", "source", "target"))
     if joint.exists():
         tokenizer = read(joint)

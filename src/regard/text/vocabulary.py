@@ -14,7 +14,7 @@ import sentencepiece
 from regard.errors import DataError
 from regard.text.normalise import normalise
 
-TokenizerKind = Literal["unigram", "bpe", "char", "word"]
+TokenizerKind = Literal["unigram", "bpe", "char", "word", "imported"]
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 N_SPECIAL = 4  # pad, unk, bos, eos
@@ -40,7 +40,13 @@ _SIZES = (
     (9_000_000, 37_000),
 )
 _MAX_WORDS, _MIN_COUNT = 50_000, 2  # a word that occurs once is unknown, so that the unknown word is learned too
-MIN_SIZES: dict[TokenizerKind, int] = {"unigram": 270, "bpe": 270, "char": N_FIXED + 1, "word": N_SPECIAL + 1}
+MIN_SIZES: dict[TokenizerKind, int] = {
+    "unigram": 270,
+    "bpe": 270,
+    "char": N_FIXED + 1,
+    "word": N_SPECIAL + 1,
+    "imported": 5,
+}
 _REQUIRED_SIZE = re.compile(r"(\d+) vs (\d+)")
 
 
@@ -84,6 +90,8 @@ def train_tokenizer(
     of lines; it is all characters, or all words that occur twice. The vocabulary is smaller if the corpus has fewer
     pieces. A large corpus is sampled. With `mask`, there is a piece for hidden words.
     """
+    if kind == "imported":
+        raise DataError("text.kind = 'imported' is the vocabulary of an imported model", hint="start --from that model")
     controls = [*map(tag_piece, tags), *([MASK] if mask else [])]
     sample, n_lines = _sample(lines, seed)
     if not sample:

@@ -66,7 +66,7 @@ class ClassificationTask(LabelTask[ClassificationData]):
 
     def check(self, recipe: ClassificationRecipe) -> None:
         limit, length = recipe.config.max_length, recipe.text.max_length
-        if limit is not None and length + _MAX_OTHERS > limit:
+        if recipe.start_from is None and limit is not None and length + _MAX_OTHERS > limit:
             raise ValueError(
                 f"text.max_length = {length} needs {length + _MAX_OTHERS} positions, and this model has {limit}"
             )

@@ -39,9 +39,7 @@ def bert_weights(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         (r"cls\.seq_relationship", "next"),
     )
     body = ((rf"bert\.{old}", f"bert.{new}") for old, new in (*_EMBEDDINGS, *_LAYERS))
-    given = {
-        name: tensor for name, tensor in _current(theirs).items() if not name.startswith("cls.predictions.decoder")
-    }
+    given = {name: t for name, t in _current(theirs).items() if not name.startswith("cls.predictions.decoder")}
     positions = {f"bert.{_POSITIONS}": "bert.embedding.words.positions.table"}
     return renamed(given, (*body, *heads), positions)
 

@@ -1,0 +1,1 @@
+"""Encoders that were pre-trained with other software: BERT, ELECTRA, XLNet."""
