@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from regard.paper.rows import Trainer
-from regard.paper.texts import PaperText, own_text
+from regard.paper.texts import PaperText, own_text, write_pairs
 from regard.run import Callbacks
 
-from ..digits import write_digits
+from ..digits import reversed_digits
 
 
 class Recorder(Callbacks):
@@ -32,10 +32,14 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def digits(tmp_path: Path) -> PaperText:
-    """300 short pairs, of which some are held out."""
-    source, target = write_digits(tmp_path, 300, seed=1)
-    return own_text(tmp_path / "data", (source, target), None, None)
+def letters(tmp_path: Path) -> PaperText:
+    """200 pairs of letters and the same letters reversed, of which some are held out, and 6 to test."""
+    as_letters = str.maketrans("0123456789", "abcdefghij")
+    pairs = [(source.translate(as_letters), target.translate(as_letters)) for source, target in reversed_digits(206, 1)]
+    files = {name: (tmp_path / f"{name}.src", tmp_path / f"{name}.tgt") for name in ("train", "test")}
+    write_pairs(files["train"], pairs[:200])
+    write_pairs(files["test"], pairs[200:])
+    return own_text(tmp_path / "data", files["train"], None, files["test"])
 
 
 @pytest.fixture

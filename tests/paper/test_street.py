@@ -9,7 +9,7 @@ import pytest
 
 from regard.paper import distance as module
 from regard.paper.distance import DISTANCES, distance, distance_text, generate, wilson_interval
-from regard.paper.rows import Trainer
+from regard.paper.rows import ARCHITECTURE_ROWS, Trainer
 from regard.paper.story import story
 from regard.paper.texts import street_text
 
@@ -17,11 +17,11 @@ MakeTrainer = Callable[..., Trainer]
 
 
 def test_the_story_compares_three_models(make_trainer: MakeTrainer, tmp_path: Path) -> None:
-    text = street_text(tmp_path / "data", n_train=2_000, n_test=40)
+    text = street_text(tmp_path / "data", n_train=1_500, n_test=16)
     document = story(text, make_trainer(text))
     assert list(document.values["rows"]) == ["lstm", "lstm-attention", "transformer"]
     for row in document.values["rows"].values():
-        assert len(row["outputs"]) == 40 and len(row["canonical"]) == 2 and 0 <= row["pronouns"] <= 1
+        assert len(row["outputs"]) == 16 and len(row["canonical"]) == 2 and 0 <= row["pronouns"] <= 1
     titles = [section.title for section in document.sections]
     assert titles[1:4] == ["What is “it”?", "Long sentences", "What each gets wrong"]
     figures = [figure for section in document.sections[4:] for figure in section.figures]
@@ -45,8 +45,8 @@ def test_the_pronoun_is_measured_at_every_distance(
     make_trainer: MakeTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "DISTANCES", (0, 8))
-    text = distance_text(tmp_path / "data", n_train=1_500, n_valid=20)
-    document = distance(text, make_trainer(text), ["transformer"], n_test=30)
+    text = distance_text(tmp_path / "data", n_train=600, n_valid=20)
+    document = distance(text, make_trainer(text), ARCHITECTURE_ROWS[-1:], n_test=10)
     shares = document.values["rows"]["transformer"]["shares"]
     assert list(shares) == ["0", "8"]
     assert all(0 <= each["low"] <= each["share"] <= each["high"] <= 1 for each in shares.values())

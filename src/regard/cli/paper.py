@@ -53,10 +53,10 @@ def story(
     from regard.paper.story import story as make
     from regard.run import merge
 
-    text = _text(out, (source, target), (valid_source, valid_target), (test_source, test_target))
     if budget is None and steps is None:
-        budget, steps = (None, 600) if text.street else ("100s", None)
+        budget, steps = (None, 600) if source is None else ("100s", None)
     length = _length(budget, steps)
+    text = _text(out, (source, target), (valid_source, valid_target), (test_source, test_target))
     _run(out, text, merge(STREET_VALUES, length) if text.street else length, lambda trainer: make(text, trainer))
 
 
@@ -71,10 +71,11 @@ def table1(
     Needs no text and no training: the weights are random.
     """
     from regard.cli.display import TrainingDisplay
+    from regard.paper.rows import ARCHITECTURE_ROWS, choose
     from regard.paper.table1 import table1 as make
 
     with TrainingDisplay(sys.stderr) as display:
-        document = make(display, longest, only or ())
+        document = make(display, longest, choose(ARCHITECTURE_ROWS, only or ()))
     _write(document, out)
 
 
@@ -99,17 +100,17 @@ def table2(
     With --equal time every row has the same --budget (default 10m). With --equal steps all take the same --steps
     (default 2,000) on the same batches, and with --equal parameters also have as many parameters as the Transformer.
     """
+    from regard.paper.rows import ARCHITECTURE_ROWS, choose
     from regard.paper.table2 import table2 as make
 
+    rows = choose(ARCHITECTURE_ROWS, only or ())
     if (steps is not None) == (equal == "time") and (steps is not None or budget is not None):
         raise UserError(
             f"--equal {equal} needs --{'budget' if equal == 'time' else 'steps'}", hint="drop the other one"
         )
-    if equal == "time":
-        budget = budget or "10m"
+    length = _length(budget or "10m", None) if equal == "time" else _length(None, steps or 2000)
     text = _text(out, (source, target), (valid_source, valid_target), (test_source, test_target))
-    length = _length(budget, None if equal == "time" else steps or 2000)
-    _run(out, text, length, lambda trainer: make(text, trainer, equal, only or ()))
+    _run(out, text, length, lambda trainer: make(text, trainer, equal, rows))
 
 
 @paper.command()
@@ -132,11 +133,13 @@ def table3(
 
     Every row has the same --budget (default 4m), or takes the same --steps.
     """
+    from regard.paper.rows import choose
+    from regard.paper.table3 import VARIANTS
     from regard.paper.table3 import table3 as make
 
+    variants, length = choose(VARIANTS, only or ()), _length(budget or (None if steps else "4m"), steps)
     text = _text(out, (source, target), (valid_source, valid_target), (test_source, test_target))
-    length = _length(budget or (None if steps else "4m"), steps)
-    _run(out, text, length, lambda trainer: make(text, trainer, seeds, only or ()))
+    _run(out, text, length, lambda trainer: make(text, trainer, seeds, variants))
 
 
 @paper.command()
@@ -147,10 +150,11 @@ def distance(out: Out, budget: Budget = None, steps: Steps = None, only: Only = 
     """
     from regard.paper.distance import distance as make
     from regard.paper.distance import distance_text
+    from regard.paper.rows import ARCHITECTURE_ROWS, choose
 
+    rows, length = choose(ARCHITECTURE_ROWS, only or ()), _length(budget or (None if steps else "5m"), steps)
     text = distance_text(out / "data")
-    length = _length(budget or (None if steps else "5m"), steps)
-    _run(out, text, length, lambda trainer: make(text, trainer, only or ()))
+    _run(out, text, length, lambda trainer: make(text, trainer, rows))
 
 
 def _text(out: Path, *options: tuple[Path | None, Path | None]) -> "PaperText":

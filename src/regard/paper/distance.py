@@ -22,7 +22,7 @@ from regard.demo.street.words import ADJECTIVES, PLACES_NEARBY, PREPOSITIONS, no
 from regard.evaluate.significance import Interval
 from regard.paper.document import Document, Section, curves_chart
 from regard.paper.measure import measured
-from regard.paper.rows import ARCHITECTURE_ROWS, Trainer, choose
+from regard.paper.rows import ARCHITECTURE_ROWS, Row, Trainer
 from regard.paper.texts import PaperText, write_pairs
 from regard.translator import Translator
 
@@ -108,9 +108,8 @@ def distance_text(directory: Path, *, n_train: int = 40_000, n_valid: int = 500)
     return PaperText(parts["train"], parts["validation"], parts["validation"])
 
 
-def distance(text: PaperText, trainer: Trainer, only: Sequence[str] = (), n_test: int = 500) -> Document:
+def distance(text: PaperText, trainer: Trainer, rows: Sequence[Row] = ARCHITECTURE_ROWS, n_test: int = 500) -> Document:
     """Trains the rows, and measures the share of right pronouns for each distance."""
-    rows = choose(ARCHITECTURE_ROWS, only)
     runs = trainer.train(rows)
     known = set(text.train[0].read_text(encoding="utf-8").splitlines())
     tests = {k: _unknown(k, known, n_test) for k in DISTANCES}
@@ -118,7 +117,7 @@ def distance(text: PaperText, trainer: Trainer, only: Sequence[str] = (), n_test
     for row in rows:
         trainer.callbacks.on_progress(f"measuring {row.label}", 0, None)
         shares = measured(runs[row.name], "pronouns", partial(measure_pronouns, runs[row.name], tests))
-        values["rows"][row.name] = {"label": row.label, "shares": shares}
+        values["rows"][row.name] = {"label": row.label, "short": row.short, "shares": shares}
     title = "Pronouns by distance: k words between the nouns and “it”"
     return Document("distance", title, _sections(values), values)
 
@@ -155,15 +154,12 @@ def _sections(values: dict[str, Any]) -> list[Section]:
     for row in values["rows"].values():
         shares = row["shares"].items()
         table.append((row["label"], *(f"{s['share']:.1%} ({s['low']:.0%}–{s['high']:.0%})" for _, s in shares)))
-        curves[row["label"]] = [(float(k), 100 * share["share"]) for k, share in shares]
+        curves[row["short"]] = [(float(k), 100 * share["share"]) for k, share in shares]
     text = (
-        f"The share of {values['n_test']} new sentences per distance in which the model gives the right translation a "
-        f"higher "
-        "probability than the same one with the pronoun of the other noun, with Wilson's 95% intervals. Half would be "
-        "guessing. Every distance occurred in training.\n\n"
-        "The paper argues that a path of constant length makes such dependencies easier to learn. Tang et al. (2018) "
-        "found that self-attention is not better than recurrence at long-distance agreement; whether the table "
-        "supports "
-        "one or the other is for the reader to see."
+        f"The share of {values['n_test']} new sentences per distance in which the model gives the right translation "
+        "a higher probability than the same one with the pronoun of the other noun, with Wilson's 95% intervals. "
+        "Half would be guessing. Every distance occurred in training.\n\nThe paper argues that a path of constant "
+        "length makes such dependencies easier to learn. Tang et al. (2018) found that self-attention is not better "
+        "than recurrence at long-distance agreement. Where intervals overlap, the table supports neither."
     )
     return [Section(text=text, table=table, figures=[curves_chart("Right pronouns, percent", curves, "word", top=100)])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from regard.errors import UserError
 from regard.report import RunReader
@@ -19,29 +19,37 @@ class Row(NamedTuple):
     name: str  # of its directory
     label: str
     settings: Raw
+    short: str = ""  # for charts
 
     def with_values(self, values: Raw) -> Row:
         return self._replace(settings=merge(self.settings, values))
 
 
-def architecture(name: str, label: str, **model: Any) -> Row:
-    """A row that is an architecture, in the size `tiny` unless another one is given."""
-    return Row(name, label, {"model": {"preset": "tiny", **model}})
+def _row(name: str, label: str, short: str, **model: Any) -> Row:
+    return Row(name, label, {"model": {"preset": "tiny", **model}}, short)
 
 
 # Table 2 of the paper names them as its rivals, or their kind
 ARCHITECTURE_ROWS = (
-    architecture("lstm", "LSTM, no attention", architecture="lstm", attention="none"),
-    architecture("lstm-attention", "LSTM, additive attention", architecture="lstm"),
-    architecture("gru-attention", "GRU, additive attention", architecture="gru"),
-    architecture("convs2s", "ConvS2S", architecture="convs2s"),
-    architecture("bytenet", "ByteNet", architecture="bytenet"),
-    architecture("neural-gpu", "Extended Neural GPU", architecture="neural-gpu"),
-    architecture("transformer", "Transformer", architecture="transformer"),
+    _row("lstm", "LSTM, no attention", "LSTM", architecture="lstm", attention="none"),
+    _row("lstm-attention", "LSTM, additive attention", "LSTM + att.", architecture="lstm"),
+    _row("gru-attention", "GRU, additive attention", "GRU + att.", architecture="gru"),
+    _row("convs2s", "ConvS2S", "ConvS2S", architecture="convs2s"),
+    _row("bytenet", "ByteNet", "ByteNet", architecture="bytenet"),
+    _row("neural-gpu", "Extended Neural GPU", "Neural GPU", architecture="neural-gpu"),
+    _row("transformer", "Transformer", "Transformer", architecture="transformer"),
 )
 
 
-def choose(rows: Sequence[Row], only: Sequence[str]) -> list[Row]:
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_R = TypeVar("_R", bound=_Named)
+
+
+def choose(rows: Sequence[_R], only: Sequence[str]) -> list[_R]:
     """The rows of these names, or all if there are none."""
     unknown = set(only) - {row.name for row in rows}
     if unknown:

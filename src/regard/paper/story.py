@@ -45,7 +45,7 @@ def story(text: PaperText, trainer: Trainer) -> Document:
     for row in ROWS:
         trainer.callbacks.on_progress(f"measuring {row.label}", 0, None)
         quality = measured(runs[row.name], "quality", partial(measure_quality, runs[row.name], sources, references))
-        rows[row.name] = {"label": row.label} | quality
+        rows[row.name] = {"label": row.label, "short": row.short} | quality
         if text.street:
             rows[row.name]["pronouns"] = pronoun_share(quality["outputs"], text.street)
     sections = [
@@ -94,7 +94,7 @@ def _by_length(rows: Mapping[str, dict[str, Any]], sources: Sequence[str], refer
     curves = {}
     for row in rows.values():
         table.append((row["label"], *(f"{bucket['bleu']:.1f}" for bucket in row["by_length"])))
-        curves[row["label"]] = [(bucket["mean_length"], bucket["bleu"]) for bucket in row["by_length"]]
+        curves[row["short"]] = [(bucket["mean_length"], bucket["bleu"]) for bucket in row["by_length"]]
     text = (
         "Without attention, everything that the decoder knows of the source passes through one vector, whatever the "
         "length. If that vector is the bottleneck, its curve falls where the others do not."
@@ -142,9 +142,8 @@ def _pictures(runs: Mapping[str, Path], pairs: Sequence[tuple[str, str]]) -> lis
             Section(
                 title=f"“{source}”",
                 text="Rows are the words of the translation, columns those of the source. Attention is that of the "
-                "head that aligns words best. The model without attention has no such weights: its picture shows how "
-                "much "
-                "each output changes with each source word, by gradients.",
+                "head that aligns words best. The model without attention has no such weights: its picture shows "
+                "how much each output changes with each source word, by gradients.",
                 figures=figures,
             )
         )

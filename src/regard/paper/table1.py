@@ -17,7 +17,7 @@ from regard.errors import UserError
 from regard.lens.reach import Reach, measure_reach
 from regard.models import ARCHITECTURES, ModelSpec, TranslationModel
 from regard.paper.document import Document, Section, curves_chart
-from regard.paper.rows import ARCHITECTURE_ROWS, Row, choose
+from regard.paper.rows import ARCHITECTURE_ROWS, Row
 from regard.run import Callbacks
 
 N_SYMBOLS = 8_000  # of both vocabularies
@@ -35,12 +35,11 @@ _PAPER = (
 )
 
 
-def table1(callbacks: Callbacks, longest: int = 1024, only: Sequence[str] = ()) -> Document:
+def table1(callbacks: Callbacks, longest: int = 1024, rows: Sequence[Row] = ARCHITECTURE_ROWS) -> Document:
     """Models with random weights in the size `tiny`, on a sentence of n tokens whose translation has n."""
     if longest < 2 * SHORTEST:
         raise UserError(f"--longest {longest} is too short to see a growth", hint=f"use {2 * SHORTEST} or more")
     lengths = [SHORTEST * 2**i for i in range(longest.bit_length()) if SHORTEST * 2**i <= longest]
-    rows = choose(ARCHITECTURE_ROWS, only)
     values: dict[str, Any] = {"lengths": lengths, "rows": {}}
     for number, row in enumerate(rows):
         model = build(row)
@@ -50,6 +49,7 @@ def table1(callbacks: Callbacks, longest: int = 1024, only: Sequence[str] = ()) 
             points.append({"n": n} | model.cost(n, n)._asdict() | measure(model, n))
         values["rows"][row.name] = {
             "label": row.label,
+            "short": row.short,
             "size": model.config.describe(),
             "n_parameters": model.n_parameters,
             "points": points,
@@ -157,13 +157,12 @@ def crossover(model: TranslationModel) -> float:
 def _sections(values: dict[str, Any]) -> list[Section]:
     rows, lengths = values["rows"].values(), values["lengths"]
     transformer = next(row for row in ARCHITECTURE_ROWS if row.name == "transformer")
-    values["crossover"] = n = crossover(build(transformer))
+    model = build(transformer)
+    values["crossover"] = n = crossover(model)
     introduction = (
-        f"The paper compares layers; here are whole models, encoder and decoder, of about as many parameters, with "
-        f"{N_SYMBOLS:,} "
-        "symbols. Operations are those of matrix products, by formula. A path is the number of layers, or of steps of "
-        "a "
-        "recurrence, between the two positions farthest from each other."
+        "The paper compares layers; here are whole models, encoder and decoder, of about as many parameters, with "
+        f"{N_SYMBOLS:,} symbols. Operations are those of matrix products, by formula. A path is the number of "
+        "layers, or of steps of a recurrence, between the two positions farthest from each other."
     )
     shown = [length for length in lengths if length in (8, 64, 512)] or lengths
     by_formula = [("model", *(f"{what}, n = {length}" for length in shown for what in ("MFLOP", "sequential", "path")))]
@@ -178,10 +177,9 @@ def _sections(values: dict[str, Any]) -> list[Section]:
         _paths(values),
         Section(
             title="Where n² meets n · d",
-            text=f"In the Transformer, the operations that grow with n² are as many as those that grow with n at n = "
-            f"{n:,.0f}. "
-            "For one layer of self-attention alone the paper's formulas cross at n = d, which is 128 here: below it, "
-            "n² · d is less than n · d².",
+            text="In the Transformer, the operations that grow with n² are as many as those that grow with n at n = "
+            f"{n:,.0f}. For one layer of self-attention alone the paper's formulas cross at n = d, here "
+            f"{model.config.width}: below it, n² · d is less than n · d².",
         ),
     ]  # fmt: skip
 
@@ -201,21 +199,19 @@ def _measured(values: dict[str, Any]) -> Section:
         cells = []
         for name, factor in (("encoder_ms", 1.0), ("step_ms", 1.0), ("bytes", 1 / 1024)):
             cells += [f"{row['points'][i][name] * factor:,.1f}" for i in (0, -1)]
-            cells.append(f"n^{row['exponents'][name]:.1f}")
+            cells.append(f"n^{round(row['exponents'][name], 1) + 0.0:.1f}")
         table.append((row["label"], *cells))
     options: dict[str, Any] = {"x_is_log": True, "can_be_log": True}
     figures = [
         curves_chart(
-            title, {row["label"]: [(p["n"], p[name]) for p in row["points"]] for row in rows}, "token", **options
+            title, {row["short"]: [(p["n"], p[name]) for p in row["points"]] for row in rows}, "token", **options
         )
         for title, name in (("Encoder, ms", "encoder_ms"), ("One step of the decoder, ms", "step_ms"))
     ]
     text = (
-        f"One sentence at a time, on {torch.get_num_threads()} CPU threads, in float32; medians. Exponents are fitted "
-        f"to the "
-        f"{min(_FITTED, len(values['lengths']))} longest lengths: on short ones, the time is that of calling PyTorch, "
-        f"once per "
-        "layer or once per step."
+        f"One sentence at a time, in float32, with {torch.get_num_threads()} threads of PyTorch; medians. Exponents "
+        f"are fitted to the {min(_FITTED, len(values['lengths']))} longest lengths: on short ones, the time is that "
+        "of calling PyTorch, once per layer or once per step."
     )
     return Section(title="Measured", text=text, table=table, figures=figures)
 
@@ -229,9 +225,7 @@ def _paths(values: dict[str, Any]) -> Section:
             )
     text = (
         "Measured by changing one token at a time, and looking after which layer each position changes. A recurrent "
-        "layer "
-        "connects all positions, but in n steps, which a perturbation does not count. “–”: some positions never meet, "
-        "or "
-        "(Neural GPU) the model has no vector per position."
+        "layer connects all positions, but in n steps, which a perturbation does not count. “–”: some positions "
+        "never meet, or (Neural GPU) the model has no vector per position."
     )
     return Section(title="Paths, verified", text=text, table=table)

@@ -13,7 +13,7 @@ from regard.artifact import describe, model_spec
 from regard.models import ARCHITECTURES, ModelSpec
 from regard.paper.document import Document, Section, curves_chart
 from regard.paper.measure import measure_quality, measure_training, measured
-from regard.paper.rows import ARCHITECTURE_ROWS, Row, Trainer, choose
+from regard.paper.rows import ARCHITECTURE_ROWS, Row, Trainer
 from regard.paper.texts import PaperText
 from regard.run import read_recipe
 
@@ -28,9 +28,8 @@ HEADER = (
 )  # fmt: skip
 
 
-def table2(text: PaperText, trainer: Trainer, equal: Equal, only: Sequence[str] = ()) -> Document:
+def table2(text: PaperText, trainer: Trainer, equal: Equal, rows: Sequence[Row] = ARCHITECTURE_ROWS) -> Document:
     """Trains and measures the rows. `trainer` has the time or the number of steps of each."""
-    rows = choose(ARCHITECTURE_ROWS, only)
     runs = _train(rows, trainer, equal)
     sources, references = text.test_pairs()
     values: dict[str, Any] = {"equal": equal, "rows": {}}
@@ -39,7 +38,9 @@ def table2(text: PaperText, trainer: Trainer, equal: Equal, only: Sequence[str] 
         run = runs[row.name]
         quality = measured(run, "quality", partial(measure_quality, run, sources, references))
         training = measured(run, "training", partial(measure_training, run))
-        values["rows"][row.name] = {"label": row.label, "size": describe(run).size} | quality | training
+        values["rows"][row.name] = (
+            {"label": row.label, "short": row.short, "size": describe(run).size} | quality | training
+        )
     return Document(
         "table2", "Table 2, measured: one text, one training loop, seven architectures", _sections(values, text), values
     )
@@ -84,7 +85,7 @@ def _with_parameters_of(reference: Path, row: Row) -> Row:
 
 def _sections(values: dict[str, Any], text: PaperText) -> list[Section]:
     rows = list(values["rows"].values())
-    by_length = {row["label"]: [(bucket["mean_length"], bucket["bleu"]) for bucket in row["by_length"]] for row in rows}
+    by_length = {row["short"]: [(bucket["mean_length"], bucket["bleu"]) for bucket in row["by_length"]] for row in rows}
     buckets = rows[0]["by_length"]
     lengths = [("tokens", *(bucket["label"] for bucket in buckets))]
     lengths += [(row["label"], *(f"{bucket['bleu']:.1f}" for bucket in row["by_length"])) for row in rows]
@@ -106,10 +107,10 @@ def _introduction(values: dict[str, Any], text: PaperText) -> str:
         "parameters": "Every model has about as many parameters as the Transformer, and was trained for as many steps.",
     }
     return (
-        f"{equal[values['equal']]} Text: {text.train[0].name} and {text.train[1].name}; scores on {text.test[0].name}, "
-        "with 95% intervals by the bootstrap.\n\n"
-        "Training FLOPs are three times those of the forward pass, which are those of its matrix products by formula, "
-        "without padding. All models translate with PyTorch, with a beam of 4."
+        f"{equal[values['equal']]} Text: {text.train[0].name} and {text.train[1].name}; scores on "
+        f"{text.test[0].name}, with 95% intervals by the bootstrap.\n\nTraining FLOPs are three times those of the "
+        "forward pass, which are those of its matrix products by formula, without padding. All models translate "
+        "with PyTorch, with a beam of 4."
     )
 
 
