@@ -231,7 +231,12 @@ def test_every_command_and_flag_is_described() -> None:
 
 
 def test_every_recipe_field_is_described() -> None:
-    data: dict[str, Any] = {"translation": {"tsv": "x"}, "classification": {"labels": "x"}, "pretraining": "x"}
+    data: dict[str, Any] = {
+        "translation": {"tsv": "x"},
+        "classification": {"labels": "x"},
+        "pretraining": "x",
+        "answering": "x",
+    }
     raws = [
         {"task": task, "data": {"train": [data[task]]}, "model": {"architecture": name}}
         for name, architecture in ARCHITECTURES.items()
@@ -239,10 +244,8 @@ def test_every_recipe_field_is_described() -> None:
     ]
     fields = {field for raw in raws for field in recipe_fields(type(Recipe.build(raw)))}
     assert {"start_from", "held_out", "d_model", "smoothing", "swiglu", "bidirectional"} <= fields
-    assert (
-        missing(fields, *(ROOT / "docs" / f"{name}.md" for name in ("train", "architectures", "classify", "pretrain")))
-        == []
-    )
+    guides = [ROOT / "docs" / f"{name}.md" for name in ("train", "architectures", "classify", "pretrain", "answer")]
+    assert missing(fields, *guides) == []
 
 
 def test_every_route_is_described() -> None:

@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 
 _STYLE = (files("regard") / "html_page.css").read_text(encoding="utf-8")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def html_document(title: str, body: str, *, refresh_seconds: int | None = None) -> str:

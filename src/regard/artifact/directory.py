@@ -65,8 +65,8 @@ def model_directory(path: Path) -> Path:
         hint = "use the path of a run or of a model directory"
         if (path / "recipe.toml").exists():
             hint = "wait until its training has finished"
-        elif seeds := sorted(path.glob("seed-*/model")):
-            hint = f"it has runs with several seeds; use one of them, such as {seeds[0].parent}"
+        elif runs := sorted(path.glob("*/model")):
+            hint = f"it has several runs; use one of them, such as {runs[0].parent}"
         raise ArtifactError(f"there is no model in {path}", hint=hint)
     return path
 

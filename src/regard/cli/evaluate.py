@@ -111,13 +111,21 @@ def _evaluate_files(context: typer.Context, run: Path, files: list[Path], png: P
             raise UserError(f"--{option} does not go with FILES", hint="give --source and --reference instead of FILES")
     from regard.artifact import describe
     from regard.cli.model_path import model_path
-    from regard.run.seeds import HEADER, Spread, finished_seeds
+    from regard.run.seeds import HEADER, Spread, finished_seeds, separate_models
     from regard.tasks.predictors import task_of
 
     check_destination(png, files)
-    runs = finished_seeds(run) or [model_path(run)]
-    task = task_of(describe(runs[0]))
-    evaluations = [_evaluate_model(path, files) for path in runs]
+    if separate := separate_models(run):
+        if len(separate) != len(files):
+            raise UserError(f"{run} has {len(separate)} models, and there are {len(files)} files",
+                            hint="give a test file for each model, in the order of the training files")  # fmt: skip
+        task = task_of(describe(separate[0]))
+        evaluations = [task.join([_evaluate_model(*pair) for pair in zip(separate, [[f] for f in files], strict=True)])]
+        runs = [run]
+    else:
+        runs = [model_path(run)] if (run / "model").exists() else finished_seeds(run) or [model_path(run)]
+        task = task_of(describe(runs[0]))
+        evaluations = [_evaluate_model(path, files) for path in runs]
     first = evaluations[0]
     if png is not None and first.draw is None:
         raise UserError(f"there is no picture of the measures of the task {task.name}", hint="drop --png")

@@ -55,11 +55,20 @@ def train(
         Path | None,
         typer.Option(metavar="FILE", help="Validation text; or the texts, if --valid-labels has only labels."),
     ] = None,
+    stories: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Train to answer questions about stories, in bAbI's format. Repeatable."),
+    ] = None,
+    valid_stories: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Validation stories (default: hold out some stories). Repeatable."),
+    ] = None,
+    separately: Annotated[
+        bool, typer.Option("--separately", help="Train one model per file of --stories, in a directory of DIR each.")
+    ] = False,
     architecture: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Model architecture (default: transformer; encoder with --labels; bert with --text)."
-        ),
+        typer.Option(metavar="NAME", help="Model architecture (default: transformer, or what suits the data)."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Fit the whole training to this time: 90s, 20m, 2h, 1d.")
@@ -82,6 +91,12 @@ def train(
         int | None,
         typer.Option(metavar="N", min=2, max=1000, help="Train N times, with other seeds, and show mean and spread."),
     ] = None,
+    best_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE", help="With --seeds: keep the best model, by this measure, as the model of DIR."
+        ),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps (default: the fastest available).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Fail if there is no run in DIR to resume.")] = False,
     report: Annotated[
@@ -97,16 +112,20 @@ def train(
         raise RunError(f"there is no run in {out} to resume", hint="start one without --resume")
     from regard.cli.model_path import model_path
     from regard.run import merge, parse_setting, read_recipe
+    from regard.run.seeds import write_models
 
     parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
-    has_labels = bool(labels or valid_labels)
+    has_labels, has_stories = bool(labels or valid_labels), bool(stories or valid_stories)
     if (has_labels or text or valid_text) and (any(parallel) or corpus is not None):
         raise RecipeError("--labels and --text need no parallel text", hint="drop one of them")
+    if has_stories and (any([*parallel, has_labels, text, valid_text]) or corpus is not None):
+        raise RecipeError("--stories needs no other text", hint="drop one of them")
     settings = merge(
         read_recipe(recipe) if recipe is not None else {},
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
         _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
         _running_text(text or [], valid_text) if (text or valid_text) and not has_labels else {},
+        _stories(stories or [], valid_stories or []) if has_stories else {},
         _generated(corpus, out, alone=not any(parallel)),
         {"data": {"keep": [{"tsv": str(file)} for file in keep]}} if keep else {},
         {"start_from": str(model_path(start_from))} if start_from is not None else {},
@@ -115,13 +134,19 @@ def train(
         *(parse_setting(text) for text in setting or []),
     )
     if not settings.get("data") and not (out / "recipe.toml").exists():
-        hint = "use --source FILE --target FILE, or --tsv FILE, or --labels FILE, or --text FILE, or --corpus street"
+        hint = "use --source and --target, --tsv, --labels, --text or --stories, each with a FILE, or --corpus street"
         raise RecipeError("no training data", hint=hint)
     options = {"fill_defaults": recipe is None or budget is not None, "device": device, "live_report": report}
-    if seeds is None:
-        _train(settings, out, spent_seconds=perf_counter() - _STARTED_AT, **options)
-    else:
-        _train_seeds(settings, out, seeds, options)
+    if best_by is not None and seeds is None:
+        raise RecipeError("--best-by chooses among models with several seeds", hint="add --seeds N")
+    parts = _separated(settings, out) if separately else [(settings, out)]
+    for part, directory in parts:
+        if seeds is None:
+            _train(part, directory, spent_seconds=perf_counter() - _STARTED_AT, **options)
+        else:
+            _train_seeds(part, directory, seeds, best_by, options)
+    if separately:
+        write_models(out, [directory for _, directory in parts])
 
 
 def _train(settings: "Raw", out: Path, **options: Any) -> None:
@@ -135,12 +160,13 @@ def _train(settings: "Raw", out: Path, **options: Any) -> None:
         display.print_verdict()
 
 
-def _train_seeds(settings: "Raw", out: Path, n: int, options: dict[str, Any]) -> None:
+def _train_seeds(settings: "Raw", out: Path, n: int, best_by: str | None, options: dict[str, Any]) -> None:
     """One after another; a finished one is skipped, so that the same command resumes."""
     from regard.cli.evaluate import aligned
-    from regard.run.seeds import HEADER, seed_runs, write_summary
+    from regard.run.seeds import HEADER, find_measure, keep_best, seed_runs, write_summary
 
     runs = seed_runs(settings, out, n)
+    measure = None if best_by is None else find_measure(runs[0][1], best_by)
     for number, (path, recipe) in enumerate(runs, start=1):
         sys.stderr.write(f"{path.name} ({number} of {n})\n")
         _train(recipe, path, **options)
@@ -148,6 +174,22 @@ def _train_seeds(settings: "Raw", out: Path, n: int, options: dict[str, Any]) ->
     sys.stdout.write(
         aligned([HEADER, *(spread.row() for spread in spreads)]) + f"{n} seeds, on their validation texts\n"
     )
+    if measure is not None:
+        best = keep_best(out, [path for path, _ in runs], measure)
+        sys.stdout.write(f"{out}/model is that of {best.name}, the best by {measure.label}\n")
+
+
+def _separated(settings: "Raw", out: Path) -> list[tuple["Raw", Path]]:
+    """The settings and the directory of each file of stories."""
+    from regard.run import merge
+
+    files = [str(file) for file in settings.get("data", {}).get("train", [])]
+    if settings.get("task") != "answering" or settings["data"].get("validation"):
+        raise RecipeError("--separately trains one model per file of --stories", hint="drop --valid-stories")
+    names = [Path(file).stem for file in files]
+    if len(set(names)) < len(names):
+        raise RecipeError("--separately: two files of --stories have the same name", hint="rename one of them")
+    return [(merge(settings, {"data": {"train": [file]}}), out / name) for file, name in zip(files, names, strict=True)]
 
 
 def parse_time(text: str) -> float:
@@ -200,6 +242,13 @@ def _running_text(text: list[Path], valid_text: Path | None) -> "Raw":
     if valid_text is not None:
         data["validation"] = [str(valid_text)]
     return {"task": "pretraining", "data": data}
+
+
+def _stories(stories: list[Path], valid_stories: list[Path]) -> "Raw":
+    if not stories:
+        raise RecipeError("--valid-stories needs --stories", hint="add the files to train on")
+    sets = {"train": stories, "validation": valid_stories}
+    return {"task": "answering", "data": {name: [str(path) for path in paths] for name, paths in sets.items() if paths}}
 
 
 def _generated(name: Literal["street", "addition", "addition-in-columns"] | None, out: Path, alone: bool) -> "Raw":

@@ -1,6 +1,7 @@
 """Ids → batches: a memory-mapped token store, length buckets, and a resumable order."""
 
 from regard.data.batch import NO_TARGET as NO_TARGET
+from regard.data.batch import OUTSIDE_TRAINING as OUTSIDE_TRAINING
 from regard.data.batch import Batch as Batch
 from regard.data.batch import Collator as Collator
 from regard.data.batch import Examples as Examples
@@ -18,6 +19,9 @@ from regard.data.pairs import collate_pairs as collate_pairs
 from regard.data.random_key import random_key as random_key
 from regard.data.store import TokenStore as TokenStore
 from regard.data.store import open_store as open_store
+from regard.data.stories import NIL as NIL
+from regard.data.stories import Stories as Stories
+from regard.data.stories import StoryCollator as StoryCollator
 from regard.data.stream import StretchCollator as StretchCollator
 from regard.data.stream import Stretches as Stretches
 from regard.data.stream import TokenStream as TokenStream

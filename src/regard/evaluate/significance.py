@@ -16,6 +16,7 @@ from regard.evaluate.measures import Array
 DEFAULT_SEED = 12345  # sacreBLEU's
 _MAX_CELLS = 1 << 22  # in an (R, N) matrix in memory
 _STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # 97.5%, 1 to 10 degrees
+_NORMAL = 1.959964  # the 97.5th percentile of the normal distribution
 _BITS = 32  # random bits come in words of 32: blocks of whole words do not change the stream
 
 
@@ -41,11 +42,27 @@ def mean_interval(values: Sequence[float]) -> Interval:
     return Interval(middle - half, middle + half)
 
 
+def share_interval(n_hits: int, n: int) -> Interval:
+    """The 95% interval of a share, by Wilson (1927): not empty for a share of 0 or 1, unlike a bootstrap's."""
+    share, z2 = n_hits / n, _NORMAL**2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = _NORMAL / (1 + z2 / n) * (share * (1 - share) / n + z2 / (4 * n * n)) ** 0.5
+    return Interval(max(0.0, middle - half), min(1.0, middle + half))
+
+
+def interval_of_mean(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
+    """The 95% interval of the mean of independent values, from theirs (Zou and Donner, 2008)."""
+    pairs, n = list(zip(values, intervals, strict=True)), len(values)
+    below = sum((value - interval.low) ** 2 for value, interval in pairs) ** 0.5
+    above = sum((interval.high - value) ** 2 for value, interval in pairs) ** 0.5
+    return Interval(fmean(values) - below / n, fmean(values) + above / n)
+
+
 def student_t(degrees: int) -> float:
     """The 97.5th percentile: from a table, or above it by an expansion (Abramowitz and Stegun, 26.7.5)."""
     if degrees <= len(_STUDENT_T):
         return _STUDENT_T[degrees - 1]
-    z = 1.959964
+    z = _NORMAL
     return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 

@@ -28,6 +28,10 @@ class SiteLook:
         """In the arrays of `to_dict`."""
         return sum(prod(site.shape) for site in self.trace.sites())
 
+    def shown_prediction(self) -> list[tuple[str, str]]:
+        """The fields of the prediction that can be shown on a line each; JSON has all, and exact numbers."""
+        return [(name, _shown(value)) for name, value in self.prediction.items() if not isinstance(value, list)]
+
     def table(self) -> list[tuple[str, ...]]:
         """What the prediction depends on, for the terminal, with a heading; empty if the task has nothing to show."""
         return []
@@ -61,6 +65,12 @@ class SiteLook:
         encode, sites = encoder(arrays), self.trace.sites()
         values = {site.path: encode(self.trace[site.path][0].float()) for site in sites}
         return {"format": FORMAT, "prediction": dict(self.prediction), **sites_dict(self.trace), "arrays": values}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(inner)}" for key, inner in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def inspect(model: Model, batch: Batch, prediction: Mapping[str, Any]) -> SiteLook:

@@ -13,13 +13,21 @@ from regard.models.bytenet import PRESETS as BYTENET_PRESETS
 from regard.models.bytenet import ByteNet, ByteNetConfig
 from regard.models.convs2s import PRESETS as CONVS2S_PRESETS
 from regard.models.convs2s import ConvS2S, ConvS2SConfig
-from regard.models.defaults import ConvolutionalDefaults, Defaults, PreNormDefaults, SmallBatchDefaults
+from regard.models.defaults import (
+    ConvolutionalDefaults,
+    Defaults,
+    MemoryNetworkDefaults,
+    PreNormDefaults,
+    SmallBatchDefaults,
+)
 from regard.models.electra import PRESETS as ELECTRA_PRESETS
 from regard.models.electra import Electra, ElectraClassifier, ElectraConfig
 from regard.models.encoder import PRESETS as ENCODER_PRESETS
 from regard.models.encoder import EncoderClassifier, EncoderConfig
 from regard.models.language import PRESETS as LANGUAGE_PRESETS
 from regard.models.language import Language, LanguageConfig
+from regard.models.memory_network import PRESETS as MEMORY_NETWORK_PRESETS
+from regard.models.memory_network import MemoryNetwork, MemoryNetworkConfig
 from regard.models.neural_gpu import PRESETS as NEURAL_GPU_PRESETS
 from regard.models.neural_gpu import NeuralGPU, NeuralGPUConfig
 from regard.models.recurrent import (
@@ -89,6 +97,9 @@ ARCHITECTURES: dict[str, Architecture] = {
     "convs2s": Architecture({"translation": ConvS2S}, ConvS2SConfig, CONVS2S_PRESETS, ConvolutionalDefaults()),
     "bytenet": Architecture({"translation": ByteNet}, ByteNetConfig, BYTENET_PRESETS, ConvolutionalDefaults()),
     "neural-gpu": Architecture({"translation": NeuralGPU}, NeuralGPUConfig, NEURAL_GPU_PRESETS, SmallBatchDefaults()),
+    "memory-network": Architecture(
+        {"answering": MemoryNetwork}, MemoryNetworkConfig, MEMORY_NETWORK_PRESETS, MemoryNetworkDefaults()
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from regard.models.base import ModelConfig
 Values = dict[str, Any]  # of a section of a recipe
 
 SMALL_CORPUS, LARGE_CORPUS = 100_000, 1_000_000  # examples
+_SEVERAL_TASKS = 5_000  # questions
 MIN_STEPS_FOR_SECOND_PRESET = 8_000  # a guess: with time for 3,000 steps "tiny" learned more, with 6,000 as much
 
 
@@ -121,6 +122,47 @@ class PretrainingDefaults(Defaults):
 
     def regularisation(self, epochs: float, situation: Situation) -> Values:
         return {"dropout": 0.1}
+
+
+class MemoryNetworkDefaults(Defaults):
+    """The training of Sukhbaatar et al. (2015, section 4.2). Their loss is a sum over 32 questions, this one a mean."""
+
+    seconds_between_validations = 5
+    batch = 32  # questions
+
+    def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
+        """A file has 1,000 questions; with more, there are several tasks."""
+        names = list(presets)
+        return {"preset": names[0 if situation.n_examples < _SEVERAL_TASKS else 1]}
+
+    def training(self, config: ModelConfig, situation: Situation) -> Values:
+        linear, halving, _ = self._epochs(situation)
+        return {
+            "max_tokens": self.batch,
+            "optimizer": "sgd",
+            "schedule": "halving",
+            "rate": 0.01 * self.batch,
+            "warmup": self._steps(situation, linear),  # half the rate, on average, during the linear start
+            "halve_every": self._steps(situation, halving),
+            "clip": 40 / self.batch,
+            "clip_each": True,
+            "smoothing": 0.0,
+            "precision": "float32",  # the matrices are so small that bfloat16 takes longer
+        }
+
+    def epochs(self, situation: Situation) -> float:
+        return float(self._epochs(situation)[2])
+
+    def regularisation(self, epochs: float, situation: Situation) -> Values:
+        linear, _, total = self._epochs(situation)
+        return {"linear_start": self._steps(situation, linear / total * epochs)}
+
+    def _epochs(self, situation: Situation) -> tuple[int, int, int]:
+        """With a linear start, between two halvings of the rate, and in all."""
+        return (20, 25, 120) if situation.n_examples < _SEVERAL_TASKS else (30, 15, 90)
+
+    def _steps(self, situation: Situation, epochs: float) -> int:
+        return max(1, round(epochs * situation.n_examples / self.batch))
 
 
 class SmallBatchDefaults(Defaults):

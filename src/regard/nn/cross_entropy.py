@@ -142,7 +142,8 @@ def _softmax_in_place(logits: Tensor, targets: Tensor) -> tuple[Tensor, _RowScor
     target_p = p.gather(-1, targets[:, None]).squeeze(-1)  # (N,)
     nll = -target_p.log()
     tiny = target_p < MIN_P  # computed from the most likely token instead, whose probability is never tiny
-    nll[tiny] = max_z[tiny] - p[tiny].amax(-1).log() - target_z[tiny]
+    if bool(tiny.any()):
+        nll[tiny] = max_z[tiny] - p[tiny].amax(-1).log() - target_z[tiny]
     return p, _RowScores(nll, nll + target_z, (target_z >= max_z).sum())
 
 

@@ -81,7 +81,7 @@ def _with_defaults(
         # bfloat16 where the hardware supports it: faster, same quality per step (docs/experiments.md)
         precision = "bfloat16" if fast_bfloat16 else "float32"
         intervals = default_intervals(merge({"training": training}, sized))
-        return merge({"training": training | {"precision": precision}}, intervals, sized)
+        return merge({"training": {"precision": precision} | training}, intervals, sized)
 
     values = with_size(None if budget is None else 0)
     speed = measure(_with_recipe(prepared, values))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 from regard.artifact import describe
-from regard.durable import make_directory, write_file
-from regard.errors import RunError
+from regard.durable import commit_directory, make_directory, write_file
+from regard.durable.manifest import MANIFEST_NAME
+from regard.errors import RecipeError, RunError
 from regard.evaluate.significance import Interval, mean_interval
 from regard.metrics import Measure, read_measures
-from regard.run.recipe import merge
+from regard.run.recipe import Recipe, merge
 from regard.tasks import Raw
 
-SUMMARY_FILE = "seeds.json"
+SUMMARY_FILE, MODELS_FILE = "seeds.json", "models.json"
 
 
 class Spread(NamedTuple):
@@ -56,13 +58,59 @@ def seed_runs(recipe: Raw, out: Path, n: int) -> list[tuple[Path, Raw]]:
     return [(out / f"seed-{seed}", merge(recipe, {"training": share | {"seed": seed}})) for seed in seeds]
 
 
+def find_measure(recipe: Raw, name: str) -> Measure:
+    """The measure of the recipe's task with this name; raises RecipeError if there is none."""
+    measures = Recipe.build(recipe).measures
+    for measure in measures:
+        if measure.name == name.replace("-", "_"):
+            return measure
+    known = ", ".join(measure.name.replace("_", "-") for measure in measures)
+    raise RecipeError(f"--best-by: there is no measure {name!r}", hint=f"use one of: {known}")
+
+
 def finished_seeds(out: Path) -> list[Path]:
     """The runs that `write_summary` has written down; empty if `out` is no directory of seeds."""
+    return _listed_runs(out / SUMMARY_FILE)
+
+
+def _listed_runs(file: Path) -> list[Path]:
     try:
-        names = json.loads((out / SUMMARY_FILE).read_text(encoding="utf-8"))["runs"]
+        names = json.loads(file.read_text(encoding="utf-8"))["runs"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return [out / str(name) for name in names]
+    return [file.parent / str(name) for name in names]
+
+
+def write_models(out: Path, runs: Sequence[Path]) -> None:
+    """Writes down that `out` has a model for each of several files."""
+    make_directory(out)
+    write_file(out / MODELS_FILE, (json.dumps({"runs": [run.name for run in runs]}) + "\n").encode())
+
+
+def separate_models(out: Path) -> list[Path]:
+    """The runs that `write_models` has written down."""
+    return _listed_runs(out / MODELS_FILE)
+
+
+def keep_best(out: Path, runs: Sequence[Path], measure: Measure) -> Path:
+    """Copies the best model to `out`, so that the directory can be used like a run; of equal ones, that with less loss.
+
+    Returns its run.
+    """
+
+    def badness(run: Path) -> tuple[float, float]:
+        facts = describe(run).facts
+        value = float(facts[measure.name])
+        return (-value if measure.higher_is_better else value), float(facts["loss"])
+
+    best = min(runs, key=badness)
+    source = describe(best).directory
+
+    def write(temporary: Path) -> None:  # with a new manifest
+        copytree(source, temporary, ignore=ignore_patterns(MANIFEST_NAME), dirs_exist_ok=True)
+
+    commit_directory(out / "model", write)
+    return best
 
 
 def write_summary(out: Path, runs: Sequence[Path]) -> list[Spread]:

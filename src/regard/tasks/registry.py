@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from regard.tasks.answering.task import Answering
 from regard.tasks.classification.task import ClassificationTask
 from regard.tasks.pretraining.task import PretrainingTask
 from regard.tasks.task import Task
@@ -12,4 +13,5 @@ TASKS: dict[str, Task[Any]] = {
     "translation": Translation(),
     "classification": ClassificationTask(),
     "pretraining": PretrainingTask(),
+    "answering": Answering(),
 }

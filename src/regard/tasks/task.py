@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from regard.artifact import Description, LoadedModel
 from regard.data import Batch, Collator, Examples, fixed_order
+from regard.errors import UserError
 from regard.evaluate.significance import Interval
 from regard.metrics import Measure
 from regard.models import Defaults, Sizes
@@ -167,6 +168,10 @@ class Task(ABC, Generic[D]):
     @abstractmethod
     def evaluate(self, predictor: Any, files: Sequence[Path]) -> Evaluation:
         """Measures a model on test files; their meaning depends on the task."""
+
+    def join(self, evaluations: Sequence[Evaluation]) -> Evaluation:
+        """One result from those of several models, each on files of its own."""
+        raise UserError(f"models of the task {self.name} are evaluated one by one", hint="give one of them")
 
     @abstractmethod
     def look(self, described: Description, value: Any) -> Any:

@@ -37,6 +37,7 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     weight_decay: float = Field(default=0.0, ge=0)  # weights shrink by rate · weight_decay; not biases and norms
     rate_factors: dict[str, RateFactor] = {}  # for parts of the model: {"encoder.0": 0.5}; the longest name counts
     clip: float | None = Field(default=None, gt=0)  # maximum gradient norm; unset: no clipping
+    clip_each: bool = False  # clip the gradient of every parameter apart, not of all together
 
     # section 5.4, and newer regularisation
     smoothing: float = Field(default=0.1, ge=0, lt=1)
@@ -66,4 +67,6 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
             raise ValueError("schedule = 'halving' needs halve_every, the number of steps between two halvings")
         if self.average_of == "best" and self.save_every % self.validate_every:
             raise ValueError("average_of = 'best' needs save_every to be a multiple of validate_every")
+        if self.clip_each and self.clip is None:
+            raise ValueError("clip_each needs clip, the maximum norm")
         return self

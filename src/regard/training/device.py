@@ -58,3 +58,12 @@ def keep_freed_memory() -> bool:
     # older glibc refuses more than 32 MiB here
     threshold_set = bool(mallopt(_M_MMAP_THRESHOLD, 2**30)) or bool(mallopt(_M_MMAP_THRESHOLD, 2**25))
     return threshold_set and bool(mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
+
+
+def seed_all(seed: int, device: torch.device) -> None:
+    """`torch.manual_seed` for the CPU and this device alone: for all devices, it takes longer than a small step."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    elif device.type == "mps":
+        torch.mps.manual_seed(seed)

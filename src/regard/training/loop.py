@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import torch
-from torch import nn
 
 from regard.data import Batch, Cursor, Loader, Place, prefetch
 from regard.errors import RunError, TrainingStopped
@@ -23,7 +22,7 @@ from regard.training.budget import MIN_STEPS_TO_MEASURE, extend, first_refit, fi
 from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
 from regard.training.config import TrainingConfig
 from regard.training.gradients import make_gradients
-from regard.training.optimizers import make_optimizer, set_rate
+from regard.training.optimizers import clip_gradients, make_optimizer, set_rate
 from regard.training.progress import Progress
 from regard.training.schedule import learning_rate
 from regard.training.stop import Stop
@@ -102,8 +101,7 @@ def train_step(training: Training, update: list[Batch], step: int) -> dict[str, 
         for name, n in zip(batch_losses[0].nll, n_targets, strict=True)
     }
     training.workers.sum_gradients(training.model)
-    max_norm = training.config.clip if training.config.clip is not None else float("inf")
-    norm = float(nn.utils.clip_grad_norm_(training.model.parameters(), max_norm))
+    norm = clip_gradients(training.model, training.config.clip, each=training.config.clip_each)
     if not (isfinite(loss) and isfinite(norm)):
         raise _divergence_error(training, step, loss, norm, update)
     training.optimizer.step()

@@ -43,6 +43,17 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
         group["lr"] = rate * group["rate_factor"]
 
 
+@torch.no_grad()
+def clip_gradients(model: nn.Module, max_norm: float | None, *, each: bool) -> float:
+    """Scales gradients down to a norm of `max_norm`: together, or each parameter's. Returns the norm of all before."""
+    if max_norm is None or not each:
+        return float(nn.utils.clip_grad_norm_(model.parameters(), float("inf") if max_norm is None else max_norm))
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    norms = torch.stack(torch._foreach_norm(gradients))
+    torch._foreach_mul_(gradients, list((max_norm / norms.clamp_min(1e-30)).clamp(max=1.0).unbind()))
+    return float(norms.norm())
+
+
 class DecoupledSGD(SGD):
     """Gradient descent, with momentum if it is above 0. Weight decay shrinks the weights, not the gradients."""
 

@@ -69,7 +69,7 @@ def look(
 
         look_at_heads(_require(run, "a run"), source, reference, outputs, target=target, bleu=bleu)
     elif run is not None and text is not None and (described := describe(run)).task != "translation":
-        ignored = {"html", "target"} | _SENTENCE | _CORPUS
+        ignored = {"target"} | _SENTENCE | _CORPUS
         options.reject(context, f"the task {described.task!r}", ignored)
         from regard.cli.look.recorded import look_at_example
 

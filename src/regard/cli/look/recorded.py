@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from regard.cli.evaluate import escape_controls
+from regard.cli.evaluate import escape_controls, write_text
 from regard.cli.look.options import Outputs
 from regard.tasks.predictors import task_of
 
@@ -30,9 +30,13 @@ def look_at_example(described: "Description", value: str, outputs: Outputs) -> N
         outputs.write_json(look.to_dict())
     if outputs.png is not None or outputs.svg is not None:
         outputs.draw(look.picture())
+    if outputs.html is not None:
+        from regard.lens.site_page import site_page
+
+        write_text(outputs.html, site_page(look, value))
     if not outputs.any:
         console = Console(highlight=False, soft_wrap=True)
-        for name, predicted in look.prediction.items():
+        for name, predicted in look.shown_prediction():
             console.print(Text(escape_controls(f"{name}: {predicted}")))
         if table := look.table():
             print_columns(console, [tuple(Text(escape_controls(cell)) for cell in row) for row in table], {1, 3})

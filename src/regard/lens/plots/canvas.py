@@ -41,12 +41,16 @@ class Picture:
     warnings: tuple[str, ...] = ()
 
     def save(self, path: Path, file_format: Literal["png", "svg"]) -> None:
-        """Write the file. One drawing always gives the same bytes; text in an SVG is outlines, so it needs no fonts."""
+        """Write the file."""
+        write_file(path, self.to_bytes(file_format))
+
+    def to_bytes(self, file_format: Literal["png", "svg"]) -> bytes:
+        """One drawing always gives the same bytes; text in an SVG is outlines, so it needs no fonts."""
         buffer = BytesIO()
         metadata = {"Title": self.title} | ({"Date": None} if file_format == "svg" else {})
         with rc_context({"svg.hashsalt": "regard", "svg.fonttype": "path"}):
             self.figure.savefig(buffer, format=file_format, dpi=DOTS_PER_INCH, facecolor=BACKGROUND, metadata=metadata)
-        write_file(path, buffer.getvalue())
+        return buffer.getvalue()
 
 
 class Typesetter:

@@ -109,13 +109,14 @@ def draw_single(
     columns: Sequence[str],
     sentences: tuple[str, ...] = (),
     note: str = WEIGHTS_NOTE,
+    label_columns: int = 22,
 ) -> Picture:
-    """One large map, with the weights as numbers where they fit."""
+    """One large map, with the weights as numbers where they fit. Longer labels than `label_columns` are cut."""
     title = attention_map.title
     typesetter = Typesetter(select_fonts([*rows, *columns, title, *sentences]))
     cell = min(max(13 / max(len(columns), len(rows)), 0.11), 0.46)
     width, height = (max(n * cell, 1.4) for n in (len(columns), len(rows)))
-    row_labels, column_labels = (_Labels(typesetter, words, cell, max_columns=22) for words in (rows, columns))
+    row_labels, column_labels = (_Labels(typesetter, words, cell, label_columns) for words in (rows, columns))
     heading = Heading(typesetter, title, sentences, note, row_labels.size + width)
     left, top = MARGIN + row_labels.size, MARGIN + heading.height + 0.05
     canvas = Canvas(heading.width + 2 * MARGIN, top + height + column_labels.size + MARGIN, typesetter)

@@ -12,6 +12,7 @@ from regard.data import Batch
 from regard.errors import RunError
 from regard.models import Model
 from regard.training.config import TrainingConfig
+from regard.training.device import seed_all
 from regard.training.objectives import term_sums
 
 
@@ -52,7 +53,7 @@ class OneProcess:
     def compute(self, batch: Batch, n_targets: tuple[int, ...], dropout_seed: int) -> BatchLoss:
         """The same with another seed, for part of a batch."""
         config = self._config
-        torch.manual_seed(dropout_seed)
+        seed_all(dropout_seed, self._device)
         with _out_of_memory_as_run_error(config, self._device):
             with _autocast(config, self._device):
                 sums = term_sums(self._model, batch.to(self._device), config.smoothing, config.r_drop)

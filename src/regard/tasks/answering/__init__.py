@@ -1,0 +1,1 @@
+"""The task "answering": questions about stories."""
