@@ -25,7 +25,9 @@ def name(path: Path) -> str:
 
 def build(path: Path) -> Recipe:
     raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    files = {"classification": {"labels": "train.tsv"}, "pretraining": "train.txt", "answering": "train.txt"}
+    files = {"classification": {"labels": "train.tsv"}} | dict.fromkeys(
+        ("pretraining", "answering", "language"), "x.txt"
+    )
     train = files.get(raw.get("task", ""), {"source": "train.en", "target": "train.de"})
     return Recipe.build(merge({"data": {"train": [train]}}, raw))
 

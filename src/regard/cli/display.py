@@ -38,7 +38,7 @@ class TrainingDisplay(Callbacks):
             disable=not self._live,
         )
         self._task: TaskID | None = None
-        self._stage = ""
+        self._stage, self._stage_started_at = "", perf_counter()
         self._printed_at = float("-inf")
         self._first: tuple[int, float] | None = None  # step and time of the first step in this process
         self._speed = 0.0  # tokens (or another unit) per second, smoothed
@@ -65,12 +65,14 @@ class TrainingDisplay(Callbacks):
 
     def on_progress(self, stage: str, done: int, total: int | None) -> None:
         if stage != self._stage:
-            self._stage = stage
+            self._stage, self._stage_started_at = stage, perf_counter()
             if not self._live:
                 self.print(f"{stage} …")
             self._replace_task(stage, total)
         if self._task is not None:
-            self._bar.update(self._task, completed=done, total=total)
+            seconds = perf_counter() - self._stage_started_at
+            eta = f"{duration(seconds / done * (total - done))} left" if total and done else ""
+            self._bar.update(self._task, completed=done, total=total, eta=eta)
 
     def on_event(self, event: str, **fields: Any) -> None:
         if "measures" in fields:

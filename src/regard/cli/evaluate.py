@@ -64,7 +64,15 @@ def evaluate(
         Path | None, typer.Option(metavar="FILE", help="Write the translations of RUN to this file.")
     ] = None,
     png: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the confusion matrix of a classifier (PNG).")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the confusion matrix of a classifier, or a language model's loss by length of context (PNG).",
+        ),
+    ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="Tokens that a language model remembers of earlier segments."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,10 +81,11 @@ def evaluate(
     The scores of translations are computed by sacreBLEU, with 95% confidence intervals and signatures.
     """
     if files:
-        _evaluate_files(context, run or Path(), files, png, as_json)
+        _evaluate_files(context, run or Path(), files, png, memory, as_json)
         return
-    if png is not None:
-        raise UserError("--png needs test FILES of a classifier", hint="drop --png")
+    for name, value in (("--png", png), ("--memory", memory)):
+        if value is not None:
+            raise UserError(f"{name} needs test FILES of a model of another task", hint=f"drop {name}")
     if (run is None) == (output is None):
         raise UserError("give either RUN or --output", hint="use RUN --source FILE, or --output FILE without RUN")
     if save_output is not None and output is not None:
@@ -102,9 +111,11 @@ def evaluate(
         _show(scores, test_set, outputs, worst, by_length=by_length)
 
 
-def _evaluate_files(context: typer.Context, run: Path, files: list[Path], png: Path | None, as_json: bool) -> None:
+def _evaluate_files(
+    context: typer.Context, run: Path, files: list[Path], png: Path | None, memory: int | None, as_json: bool
+) -> None:
     """The measures of the model's task; of runs with several seeds, their mean and spread."""
-    for name in context.params.keys() - {"run", "files", "png", "as_json"}:
+    for name in context.params.keys() - {"run", "files", "png", "memory", "as_json"}:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = name.replace("_", "-")
@@ -120,12 +131,13 @@ def _evaluate_files(context: typer.Context, run: Path, files: list[Path], png: P
             raise UserError(f"{run} has {len(separate)} models, and there are {len(files)} files",
                             hint="give a test file for each model, in the order of the training files")  # fmt: skip
         task = task_of(describe(separate[0]))
-        evaluations = [task.join([_evaluate_model(*pair) for pair in zip(separate, [[f] for f in files], strict=True)])]
+        pairs = zip(separate, [[file] for file in files], strict=True)
+        evaluations = [task.join([_evaluate_model(*pair, memory) for pair in pairs])]
         runs = [run]
     else:
         runs = [model_path(run)] if (run / "model").exists() else finished_seeds(run) or [model_path(run)]
         task = task_of(describe(runs[0]))
-        evaluations = [_evaluate_model(path, files) for path in runs]
+        evaluations = [_evaluate_model(path, files, memory) for path in runs]
     first = evaluations[0]
     if png is not None and first.draw is None:
         raise UserError(f"there is no picture of the measures of the task {task.name}", hint="drop --png")
@@ -136,7 +148,7 @@ def _evaluate_files(context: typer.Context, run: Path, files: list[Path], png: P
     elif len(runs) > 1:
         values = {m: [evaluation.metrics[m.name] for evaluation in evaluations] for m in _measured(task, first)}
         rows = [Spread(measure, shares).row() for measure, shares in values.items()]
-        sys.stdout.write(aligned([HEADER, *rows]) + f"{first.n_examples:,} examples, {len(runs)} seeds\n")
+        sys.stdout.write(aligned([HEADER, *rows]) + f"{first.n_examples:,} {first.unit}, {len(runs)} seeds\n")
     else:
         sys.stdout.write(_evaluation_text(task, first))
     if png is not None and first.draw is not None:
@@ -144,13 +156,20 @@ def _evaluate_files(context: typer.Context, run: Path, files: list[Path], png: P
         sys.stderr.write(f"wrote {png}\n")
 
 
-def _evaluate_model(run: Path, files: list[Path]) -> "Evaluation":
+def _evaluate_model(run: Path, files: list[Path], memory: int | None) -> "Evaluation":
     from regard.artifact import describe
+    from regard.cli.display import TrainingDisplay
     from regard.tasks.predictors import load_predictor, task_of
 
     described = describe(run)
-    with closing(load_predictor(described)) as predictor:
-        return task_of(described).evaluate(predictor, files)
+    task = task_of(described)
+    if memory is not None and "memory" not in task.evaluated_with:
+        raise UserError("--memory is for language models", hint="drop --memory")
+    with closing(load_predictor(described)) as predictor, TrainingDisplay(sys.stderr) as display:
+        settings = {"memory": memory, "on_progress": display.on_progress}
+        for name in task.evaluated_with:
+            setattr(predictor, name, settings[name])
+        return task.evaluate(predictor, files)
 
 
 def _measured(task: "Task[Any]", evaluation: "Evaluation") -> list["Measure"]:
@@ -173,7 +192,7 @@ def _evaluation_text(task: "Task[Any]", evaluation: "Evaluation") -> str:
     if not evaluation.intervals:
         rows = [row[:2] for row in rows]
     more = f"\n{evaluation.text}" if evaluation.text else ""
-    return aligned(rows) + f"{evaluation.n_examples:,} examples\n{more}"
+    return aligned(rows) + f"{evaluation.n_examples:,} {evaluation.unit}\n{more}"
 
 
 def outputs_of(

@@ -45,7 +45,9 @@ def train(
     text: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", help="Running text to learn from; or the texts, if --labels has only labels. Repeatable."
+            metavar="FILE",
+            help="Running text, for a language model or an encoder; or the texts, if --labels has only labels. "
+            "Repeatable.",
         ),
     ] = None,
     valid_labels: Annotated[
@@ -53,7 +55,10 @@ def train(
     ] = None,
     valid_text: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Validation text; or the texts, if --valid-labels has only labels."),
+        typer.Option(
+            metavar="FILE",
+            help="Validation text (default: hold out parts); or the texts, if --valid-labels has only labels.",
+        ),
     ] = None,
     stories: Annotated[
         list[Path] | None,
@@ -115,16 +120,19 @@ def train(
     from regard.run.seeds import write_models
 
     parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
-    has_labels, has_stories = bool(labels or valid_labels), bool(stories or valid_stories)
-    if (has_labels or text or valid_text) and (any(parallel) or corpus is not None):
+    has_labels, has_text = bool(labels or valid_labels), bool(text or valid_text)
+    has_stories = bool(stories or valid_stories)
+    if (has_labels or has_text) and (any(parallel) or corpus is not None):
         raise RecipeError("--labels and --text need no parallel text", hint="drop one of them")
-    if has_stories and (any([*parallel, has_labels, text, valid_text]) or corpus is not None):
+    if has_stories and (any([*parallel, has_labels, has_text]) or corpus is not None):
         raise RecipeError("--stories needs no other text", hint="drop one of them")
+    given = read_recipe(recipe) if recipe is not None else {}
     settings = merge(
-        read_recipe(recipe) if recipe is not None else {},
+        given,
         _data(source or [], target or [], tsv or [], valid_source, valid_target),
         _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
-        _running_text(text or [], valid_text) if (text or valid_text) and not has_labels else {},
+        _running_text(text or [], valid_text) if has_text and not has_labels else {},
+        {"task": _task_of_text(given, architecture, start_from)} if has_text and not has_labels else {},
         _stories(stories or [], valid_stories or []) if has_stories else {},
         _generated(corpus, out, alone=not any(parallel)),
         {"data": {"keep": [{"tsv": str(file)} for file in keep]}} if keep else {},
@@ -223,7 +231,7 @@ def _labelled(labels: list[Path], text: list[Path], valid_labels: Path | None, v
             f"{len(labels)} --labels and {len(text)} --text", hint="each file of texts needs one of labels"
         )
     if valid_text is not None and valid_labels is None:
-        raise RecipeError("--valid-text needs --valid-labels", hint="add the labels of these texts")
+        raise RecipeError("--valid-text needs --valid-labels if there are --labels", hint="add their labels")
 
     def entry(labels: Path, text: Path | None) -> dict[str, str]:
         return {"labels": str(labels)} | ({} if text is None else {"text": str(text)})
@@ -241,7 +249,20 @@ def _running_text(text: list[Path], valid_text: Path | None) -> "Raw":
     data: dict[str, object] = {"train": list(map(str, text))} if text else {}
     if valid_text is not None:
         data["validation"] = [str(valid_text)]
-    return {"task": "pretraining", "data": data}
+    return {"data": data}
+
+
+def _task_of_text(recipe: "Raw", architecture: str | None, start_from: Path | None) -> str:
+    """What is learned from running text: what the recipe says, or else what the architecture is for."""
+    from regard.artifact import describe
+    from regard.models import ARCHITECTURES
+
+    if "task" in recipe:
+        return str(recipe["task"])
+    if architecture is None and start_from is not None:
+        return describe(start_from).task
+    tasks = ARCHITECTURES[architecture].models if architecture in ARCHITECTURES else {}
+    return "pretraining" if "pretraining" in tasks else "language"
 
 
 def _stories(stories: list[Path], valid_stories: list[Path]) -> "Raw":

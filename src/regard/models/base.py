@@ -202,6 +202,7 @@ class LanguageModel(Model):
     pad_id: int
     segment: int  # tokens that are read at once in training: with absolute positions, the model has no more of them
     training_memory: ClassVar[int | None] = None  # of `start`, in training
+    usual_segments: ClassVar[tuple[int, int]] = (64, 4)  # defaults: tokens of a segment, segments of an example
 
     @property
     @abstractmethod

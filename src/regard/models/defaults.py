@@ -171,3 +171,18 @@ class SmallBatchDefaults(Defaults):
     def training(self, config: ModelConfig, situation: Situation) -> Values:
         values = super().training(config, situation)
         return values | {"max_tokens": min(1024, values["max_tokens"])}
+
+
+class LanguageDefaults(Defaults):
+    """Language models: perplexity needs probabilities as they are, without smoothing."""
+
+    def training(self, config: ModelConfig, situation: Situation) -> Values:
+        values = super().training(config, situation)
+        return values | {"max_tokens": max(256, min(1024, situation.n_tokens // 50)), "smoothing": 0.0}
+
+    def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
+        """By tokens, not by stretches of them: as many as that many pairs of sentences have."""
+        return super().model(presets, situation._replace(n_examples=situation.n_tokens // 25))
+
+    def epochs(self, situation: Situation) -> float:
+        return super().epochs(situation._replace(n_examples=max(1, situation.n_tokens // 25)))

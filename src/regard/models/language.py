@@ -139,6 +139,7 @@ class Language(LanguageModel):
     """Embedding, layers, and a softmax with the embedding's matrix."""
 
     training_memory = 0  # to read tokens again costs as much as to read others
+    usual_segments = (128, 1)
 
     def __init__(self, config: LanguageConfig, n_symbols: int, segment: int, pad_id: int = 0) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import tomli_w
 from pydantic import AfterValidator, BaseModel, ValidationError, create_model, model_validator
@@ -91,16 +91,20 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
 
 
 class _WithPreset(BaseModel):
-    """`preset` provides the values of a [model] section that are not given."""
+    """The values of a [model] section that are not given are those of `preset`, with the `variant` of its task."""
+
+    variant: ClassVar[Mapping[str, Any]] = {}
 
     @model_validator(mode="before")
     @classmethod
     def _apply_preset(cls, given: Any) -> Any:
         fields: Any = cls.model_fields
         presets = ARCHITECTURES[fields["architecture"].default].presets
-        if isinstance(given, dict) and isinstance(given.get("preset"), str) and given["preset"] in presets:
-            return presets[given["preset"]].model_dump() | given
-        return given
+        if not isinstance(given, dict):
+            return given
+        if isinstance(given.get("preset"), str) and given["preset"] in presets:
+            return {**presets[given["preset"]].model_dump(), **cls.variant, **given}
+        return {**cls.variant, **given}
 
 
 @lru_cache
@@ -112,7 +116,8 @@ def _recipe_type(task: Task[Any], name: str, config: type[ModelConfig]) -> type[
         "architecture": (Literal[name], name),
         "preset": (Literal[tuple(presets)], default),
     }
-    section = create_model("ModelSection", __base__=(_WithPreset, config), **fields)
+    section: Any = create_model("ModelSection", __base__=(_WithPreset, config), **fields)
+    section.variant = ARCHITECTURES[name].models[task.name].variant
     sections: dict[str, Any] = {
         key: (kind, ... if any(field.is_required() for field in kind.model_fields.values()) else kind())
         for key, kind in task.sections.items()

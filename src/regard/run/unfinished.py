@@ -58,7 +58,7 @@ def _export(run: Path, checkpoint: Checkpoint, directory: Path) -> None:
         weights |= checkpoint.tensors("ema")
     model = spec.build()
     load_weights(model, weights)
-    facts = {"checkpoint": _name(checkpoint), "steps": checkpoint.step, "n_pairs": len(data.train), **data.facts}
+    facts = {"checkpoint": _name(checkpoint), "steps": checkpoint.step, "n_pairs": data.n_shown[0], **data.facts}
     loaded = LoadedModel(spec.architecture, spec.config, model.eval(), data.tokenizers, facts, spec.task)
     save_model(
         directory,

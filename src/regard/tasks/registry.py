@@ -4,6 +4,7 @@ from typing import Any
 
 from regard.tasks.answering.task import Answering
 from regard.tasks.classification.task import ClassificationTask
+from regard.tasks.language.task import LanguageTask
 from regard.tasks.pretraining.task import PretrainingTask
 from regard.tasks.task import Task
 from regard.tasks.translation.task import Translation
@@ -12,6 +13,7 @@ from regard.tasks.translation.task import Translation
 TASKS: dict[str, Task[Any]] = {
     "translation": Translation(),
     "classification": ClassificationTask(),
+    "language": LanguageTask(),
     "pretraining": PretrainingTask(),
     "answering": Answering(),
 }

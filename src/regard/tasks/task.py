@@ -60,6 +60,11 @@ class Data:
     weights: NDArray[np.floating] | None = None  # how often each training example occurs in an epoch; None: once
     counts: Mapping[str, int] = field(default_factory=dict)  # shown with the plan
 
+    @property
+    def n_shown(self) -> tuple[int, int]:
+        """The size of the training and of the validation data, in what `Task.examples` says."""
+        return len(self.train), len(self.validation)
+
     def validation_batches(self, max_tokens: int) -> Iterator[Batch]:
         """The validation examples in batches of similar length, the same every time."""
         return fixed_order(self.validation, self.collate_validation, max_tokens)
@@ -96,6 +101,7 @@ class Evaluation(NamedTuple):
     n_examples: int
     intervals: Mapping[str, Interval] = {}  # of some measures, 95%
     details: Mapping[str, Any] = {}  # more results, for JSON
+    unit: str = "examples"
     text: str = ""  # more results, for the terminal
     draw: Callable[[], Any] | None = None  # a Picture
 
@@ -119,6 +125,7 @@ class Task(ABC, Generic[D]):
     examples: ClassVar[str] = "examples"  # what the training data consists of
     unit: ClassVar[str] = "tokens"  # what training processes per second
     defaults: ClassVar[Defaults | None] = None  # in place of the architecture's
+    evaluated_with: ClassVar[frozenset[str]] = frozenset()  # attributes of a predictor to set: memory, on_progress
     starts_from: ClassVar[tuple[str, ...]] = ()  # the tasks whose models can be fine-tuned; without any, only its own
 
     def check(self, recipe: Any) -> None:

@@ -1,0 +1,1 @@
+"""Language models: a text in, what continues it out."""
