@@ -13,7 +13,7 @@ from regard.paper.measure import flops_per_token, training_steps
 from regard.paper.rows import ARCHITECTURE_ROWS, Trainer, choose
 from regard.paper.table2 import table2
 from regard.paper.table3 import VARIANTS, prediction_half_width, table3
-from regard.paper.texts import PaperText, own_text
+from regard.paper.texts import PaperText, own_text, write_pairs
 
 from .conftest import Recorder
 
@@ -41,11 +41,15 @@ def test_rows_with_equal_steps_have_the_same_batches(
     )
     document.write(out)
     assert json.loads((out / "table2.json").read_text())["equal"] == "steps"
-    # again: nothing is trained or measured a second time
+    # again: nothing is trained or measured a second time, unless the test set is another one
     n_steps = recorder.n_steps
     again = table2(letters, make_trainer(letters), "steps", choose(ARCHITECTURE_ROWS, ["gru-attention", "transformer"]))
     assert recorder.n_steps == n_steps
     assert again.to_markdown() == document.to_markdown()
+    sources, references = letters.test_pairs()
+    write_pairs(letters.test, [*zip(sources, references, strict=True)][:3])
+    changed = table2(letters, make_trainer(letters), "steps", TRANSFORMER)
+    assert changed.values["rows"]["transformer"]["n_sentences"] == 3
 
 
 def test_a_row_that_was_stopped_goes_on(letters: PaperText, make_trainer: MakeTrainer, tmp_path: Path) -> None:

@@ -113,10 +113,11 @@ def distance(text: PaperText, trainer: Trainer, rows: Sequence[Row] = ARCHITECTU
     runs = trainer.train(rows)
     known = set(text.train[0].read_text(encoding="utf-8").splitlines())
     tests = {k: _unknown(k, known, n_test) for k in DISTANCES}
+    sources = [pair.source for pairs in tests.values() for pair in pairs]
     values: dict[str, Any] = {"n_test": n_test, "rows": {}}
     for row in rows:
         trainer.callbacks.on_progress(f"measuring {row.label}", 0, None)
-        shares = measured(runs[row.name], "pronouns", partial(measure_pronouns, runs[row.name], tests))
+        shares = measured(runs[row.name], "pronouns", partial(measure_pronouns, runs[row.name], tests), sources)
         values["rows"][row.name] = {"label": row.label, "short": row.short, "shares": shares}
     title = "Pronouns by distance: k words between the nouns and “it”"
     return Document("distance", title, _sections(values), values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,17 +24,20 @@ from regard.translator import Translator
 _WARM_UP = 20  # sentences
 
 
-def measured(run: Path, what: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The result of `compute`, kept in a file beside the run until its model changes."""
-    file, model = run.with_name(f"{run.name}.{what}.json"), describe(run).facts["recipe"]
+def measured(run: Path, what: str, compute: Callable[[], dict[str, Any]], *texts: Sequence[str]) -> dict[str, Any]:
+    """The result of `compute`, kept in a file beside the run until its model or the texts change."""
+    file, digest = run.with_name(f"{run.name}.{what}.json"), hashlib.sha256(describe(run).digest.encode())
+    for lines in texts:
+        digest.update("\n".join(lines).encode())
+    of = digest.hexdigest()
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
-        if stored["model"] == model:
+        if stored["of"] == of:
             return dict(stored["values"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
     values = compute()
-    write_file(file, (json.dumps({"model": model, "values": values}, ensure_ascii=False, indent=1) + "\n").encode())
+    write_file(file, (json.dumps({"of": of, "values": values}, ensure_ascii=False, indent=1) + "\n").encode())
     return values
 
 

@@ -44,7 +44,13 @@ def story(text: PaperText, trainer: Trainer) -> Document:
     rows: dict[str, dict[str, Any]] = {}
     for row in ROWS:
         trainer.callbacks.on_progress(f"measuring {row.label}", 0, None)
-        quality = measured(runs[row.name], "quality", partial(measure_quality, runs[row.name], sources, references))
+        quality = measured(
+            runs[row.name],
+            "quality",
+            partial(measure_quality, runs[row.name], sources, references),
+            sources,
+            references,
+        )
         rows[row.name] = {"label": row.label, "short": row.short} | quality
         if text.street:
             rows[row.name]["pronouns"] = pronoun_share(quality["outputs"], text.street)

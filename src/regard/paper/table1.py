@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.errors import UserError
 from regard.lens.reach import Reach, measure_reach
-from regard.models import ARCHITECTURES, ModelSpec, TranslationModel
+from regard.models import ARCHITECTURES, LanguageModel, ModelSpec, TranslationModel
 from regard.paper.document import Document, Section, curves_chart
 from regard.paper.rows import ARCHITECTURE_ROWS, Row
 from regard.run import Callbacks
@@ -31,7 +31,7 @@ _PAPER = (
     ("self-attention", "O(n² · d)", "O(1)", "O(1)"),
     ("recurrent", "O(n · d²)", "O(n)", "O(n)"),
     ("convolutional", "O(k · n · d²)", "O(1)", "O(log_k n) if dilated, else O(n / k)"),
-    ("self-attention, restricted to r neighbours (formula only)", "O(r · n · d)", "O(1)", "O(n / r)"),
+    ("self-attention, restricted to r neighbours", "O(r · n · d)", "O(1)", "O(n / r)"),
 )
 
 
@@ -63,7 +63,27 @@ def table1(callbacks: Callbacks, longest: int = 1024, rows: Sequence[Row] = ARCH
                 if n <= longest
             },
         }
+    callbacks.on_progress("measuring restricted attention", 0, None)
+    values["restricted"] = [_restricted(pattern, longest) for pattern in ("full", "strided", "fixed")]
     return Document("table1", "Table 1, measured: what a longer sentence costs", _sections(values), values)
+
+
+@torch.inference_mode()
+def _restricted(pattern: str, longest: int) -> dict[str, Any]:
+    """A language model whose attention sees everything before, or only a part, as in the Sparse Transformer."""
+    lengths = [longest, 2 * longest, 4 * longest]
+    preset = ARCHITECTURES["language"].presets["tiny"]
+    config = type(preset).model_validate(preset.model_dump() | {"pattern": pattern})
+    torch.manual_seed(1)
+    model = ModelSpec("language", "language", config, {"n_symbols": N_SYMBOLS, "segment": lengths[-1]}).build().eval()
+    assert isinstance(model, LanguageModel)
+    points = []
+    for n in lengths:
+        ids = _ids(n)
+        ms = _milliseconds(lambda ids=ids: model.read(ids, model.start(1)))  # type: ignore[misc]
+        points.append({"n": n, "ms": ms} | model.cost(n)._asdict())
+    exponents = {name: exponent([(point["n"], point[name]) for point in points]) for name in ("flops", "ms")}
+    return {"pattern": pattern, "points": points, "exponents": exponents}
 
 
 def build(row: Row) -> TranslationModel:
@@ -175,6 +195,7 @@ def _sections(values: dict[str, Any]) -> list[Section]:
         Section(title="By formula", text=introduction, table=by_formula),
         _measured(values),
         _paths(values),
+        _restricted_section(values["restricted"]),
         Section(
             title="Where n² meets n · d",
             text="In the Transformer, the operations that grow with n² are as many as those that grow with n at n = "
@@ -229,3 +250,20 @@ def _paths(values: dict[str, Any]) -> Section:
         "never meet, or (Neural GPU) the model has no vector per position."
     )
     return Section(title="Paths, verified", text=text, table=table)
+
+
+def _restricted_section(rows: Sequence[dict[str, Any]]) -> Section:
+    lengths = [point["n"] for point in rows[0]["points"]]
+    header = [f"{what}, n = {n:,}" for n in lengths for what in ("MFLOP", "ms")]
+    table: list[tuple[str, ...]] = [("attention", *header, "MFLOP grow as", "ms grow as", "path")]
+    for row in rows:
+        cells = [text for p in row["points"] for text in (f"{p['flops'] / 1e6:,.0f}", f"{p['ms']:,.0f}")]
+        grow = [f"n^{row['exponents'][name]:.1f}" for name in ("flops", "ms")]
+        table.append((row["pattern"], *cells, *grow, _path(row["points"][-1]["path"])))
+    text = (
+        "The last row of the paper's table was an idea for later. These are language models whose attention sees "
+        "everything before, or only its neighbours and every 32nd position (strided), or its block of 32 and summaries "
+        "of all blocks (fixed): the Sparse Transformer (Child et al., 2019). Operations include the softmax over the "
+        "vocabulary, the times do not."
+    )
+    return Section(title="Restricted self-attention", text=text, table=table)

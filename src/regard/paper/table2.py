@@ -36,7 +36,7 @@ def table2(text: PaperText, trainer: Trainer, equal: Equal, rows: Sequence[Row] 
     for row in rows:
         trainer.callbacks.on_progress(f"measuring {row.label}", 0, None)
         run = runs[row.name]
-        quality = measured(run, "quality", partial(measure_quality, run, sources, references))
+        quality = measured(run, "quality", partial(measure_quality, run, sources, references), sources, references)
         training = measured(run, "training", partial(measure_training, run))
         values["rows"][row.name] = (
             {"label": row.label, "short": row.short, "size": describe(run).size} | quality | training

@@ -76,7 +76,13 @@ def table3(text: PaperText, trainer: Trainer, n_seeds: int, variants: Sequence[V
     measures: dict[str, dict[str, Any]] = {}
     for row in rows:
         trainer.callbacks.on_progress(f"measuring {row.label}", 0, None)
-        quality = measured(runs[row.name], "quality", partial(measure_quality, runs[row.name], sources, references))
+        quality = measured(
+            runs[row.name],
+            "quality",
+            partial(measure_quality, runs[row.name], sources, references),
+            sources,
+            references,
+        )
         measures[row.name] = quality | measured(runs[row.name], "training", partial(measure_training, runs[row.name]))
         measures[row.name]["bleu"] = quality["scores"][0]["value"]
     of_base = [measures[row.name] for row in (base, *seeds)]
