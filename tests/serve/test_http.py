@@ -96,6 +96,12 @@ def test_requests_over_a_limit_or_with_invalid_fields_are_refused(
     assert error["code"] == code and error["message"] and error["request_id"] == response.headers["x-request-id"]
 
 
+def test_thousands_of_mistakes_are_counted_not_listed(api: TestClient) -> None:
+    response = api.post("/v1/translate", json={"text": "a", **dict.fromkeys(map(str, range(500)), 1)})
+    assert response.status_code == 422
+    assert response.json()["error"]["message"] == "500 fields or values are not as described in /docs"
+
+
 @pytest.mark.parametrize(
     "body",
     [
