@@ -15,6 +15,11 @@ from typing import Any
 
 import pytest
 
+import regard
+from regard.cli.serve import served_path
+from regard.durable import lock_directory
+from regard.serve import load_models
+
 Arguments = Callable[..., list[str]]
 SLOW = ("training.steps=100000", "training.save_every=100000", "training.validate_every=100000")
 TIMEOUT_SECONDS = 180  # on a busy machine Python and torch alone may take half a minute to load
@@ -212,6 +217,12 @@ def test_interrupted_run_translates_with_its_newest_checkpoint_and_can_be_fine_t
         written_at = tuned.stat().st_mtime_ns
     assert tuned.stat().st_mtime_ns == written_at
     assert {path: path.read_bytes() for path in before} == before
+    with pytest.warns(UserWarning, match=notice.strip()), regard.load(run) as translator:  # type: ignore[attr-defined]
+        assert translator.predict(["1 2"])[0].text  # by a Translator
+    [served] = load_models([served_path(run)], n_engines=1)
+    assert served.ready and (served.name, served.run) == ("run", run)
+    with lock_directory(run):  # while it trains, its training is shown, not a model
+        assert served_path(run) == run
     result = inline(*arguments(text, "tuned", "--from", "run", "training.steps=2"))
     assert result.returncode == 0 and notice in result.stderr, result.stderr
     assert inline(*arguments(text, "run")).returncode == 0  # goes on as if nothing had happened

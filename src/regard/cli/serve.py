@@ -70,10 +70,18 @@ def serve(
     server_socket = bind(settings)
     if api_keys is None and not is_loopback(host):
         log.warning("anyone who can reach %s:%d can use this service: set API keys with --keys FILE", host, port)
-    service = Service(load_models(runs), settings, api_keys)
+    service = Service(load_models([served_path(run) for run in runs]), settings, api_keys)
     names = ", ".join(name if model.ready else f"{name} (in training)" for name, model in service.models.items())
     succeeded = run(create_app(service), service, server_socket, lambda url: typer.echo(f"{names}: {url}"))
     _exit(0 if succeeded else 1)
+
+
+def served_path(run: Path) -> Path:
+    """A run that is training now is shown while it trains; one that was interrupted is served as it is."""
+    from regard.cli.model_path import model_path
+    from regard.durable import is_locked
+
+    return run if is_locked(run) else model_path(run)
 
 
 def _exit(code: int) -> None:

@@ -19,6 +19,7 @@ from regard.text.languages import Languages
 from regard.translator import Translator
 from regard.translator.splitting import Splitter
 
+_INSIDE_A_RUN = ("model", "checkpoint-model")
 _MAX_HEADER_BYTES = 10_000_000
 _MAX_COUNTED_CHARACTERS = 1_000  # the number of tokens of longer texts is extrapolated
 
@@ -129,10 +130,10 @@ def _load_translators(description: Description, n_engines: int | None) -> list[T
 
 
 def _unique_names(paths: Sequence[Path]) -> list[str]:
-    """The directory's name, or the run's for `RUN/model`, with a number if two are equal."""
+    """The directory's name, or the run's for a model inside a run, with a number if two are equal."""
     names: list[str] = []
     for path in paths:
-        base = path.parent.name if path.name == "model" and path.parent.name else path.name
+        base = path.parent.name if path.name in _INSIDE_A_RUN and path.parent.name else path.name
         name, number = base, 2
         while name in names:
             name, number = f"{base}-{number}", number + 1

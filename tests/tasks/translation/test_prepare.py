@@ -67,6 +67,21 @@ def test_every_pair_is_either_for_training_or_held_out(tmp_path: Path) -> None:
     assert 10 < len(validation) < 100
 
 
+def test_held_out_targets_are_not_in_the_training_set_either(tmp_path: Path) -> None:
+    pairs = reversed_digits(400, seed=1)
+    repeated = [(f"{source} 7", target.upper()) for source, target in pairs[::5]]  # other sources, the same targets
+    prepared = PreparedText(tmp_path / "data", {"train": [write(tmp_path, "a", pairs + repeated)]})
+    train, validation = (texts(store, prepared.tokenizers) for store in (prepared.train, prepared.validation))
+    assert not {target for _, target in train} & {target for _, target in validation}
+    assert 10 < len(validation) < len(pairs + repeated) - len(train)  # some are in neither
+
+
+def test_targets_that_repeat_by_nature_are_held_out_all_the_same(tmp_path: Path) -> None:
+    pairs = [(source, "yes" if number % 2 else "no") for number, (source, _) in enumerate(reversed_digits(400, seed=1))]
+    prepared = PreparedText(tmp_path / "data", {"train": [write(tmp_path, "a", pairs)]})
+    assert 10 < len(prepared.validation) == len(pairs) - len(prepared.train)
+
+
 def test_nothing_is_held_out_if_a_validation_set_is_given(tmp_path: Path) -> None:
     pairs = reversed_digits(120, seed=1)
     data = {"train": [write(tmp_path, "a", pairs[:100])], "validation": [write(tmp_path, "v", pairs[100:])]}

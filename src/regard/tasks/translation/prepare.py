@@ -40,6 +40,7 @@ from regard.text.lines import require_file
 
 MAX_PROFILE_PAIRS = 4_000  # of all corpora together; letter frequencies are stable long before
 KEPT_HELD_OUT = 0.02  # share of the general text that measures whether a fine-tuned model has forgotten
+MIN_UNSEEN = 0.5  # of the held-out pairs; with fewer, targets repeat by nature: they are answers, labels or numbers
 MIN_PAIRS_FOR_USUAL_SHARE = 1_000  # with fewer, the usual share may hold out no pair at all
 
 FileStates = tuple[tuple[int, int, int], ...]
@@ -99,24 +100,31 @@ class Corpora:
 
     def general_pairs(self) -> Iterator[LinePair]:
         """The held-out pairs of the general text."""
-        for pair in _all_pairs(self.keep, self.on_bad):
-            if is_held_out(pair[0], KEPT_HELD_OUT, self.seed):
-                yield pair
+        yield from self._unseen(self.keep, KEPT_HELD_OUT)
         self.require_unchanged()
 
     def validation_pairs(self) -> Iterator[LinePair]:
         """The pairs of the validation corpora, or the held-out pairs of the training corpora."""
+        given = _all_pairs(self.validation, self.on_bad)
         n_pairs = 0
-        for pair in _all_pairs(self.validation or self.train, self.on_bad):
-            if self.validation or is_held_out(pair[0], self.held_out, self.seed):
-                n_pairs += 1
-                yield pair
+        for pair in given if self.validation else self._unseen(self.train, self.held_out):
+            n_pairs += 1
+            yield pair
         if n_pairs == 0:
             raise DataError(
                 f"the validation set is empty (data.held_out is {self.held_out:g})",
                 hint="raise data.held_out, or give --valid-source and --valid-target",
             )
         self.require_unchanged()
+
+    def _unseen(self, corpora: tuple[Corpus, ...], share: float) -> Iterator[LinePair]:
+        """The held-out pairs whose target is not in the training set with another source."""
+        held_out = [pair for pair in _all_pairs(corpora, self.on_bad) if is_held_out(pair[0], share, self.seed)]
+        targets = [_folded(pair[1]) for pair in held_out]
+        wanted = set(targets)
+        seen = {target for pair in self.training_pairs() if (target := _folded(pair[1])) in wanted}
+        unseen = [pair for pair, target in zip(held_out, targets, strict=True) if target not in seen]
+        return iter(unseen if len(unseen) >= MIN_UNSEEN * len(held_out) else held_out)
 
     def require_unchanged(self) -> None:
         """Raises RunError if a file was changed since `of`: vocabulary and token stores would be of different texts."""
@@ -261,6 +269,10 @@ def _default_held_out(data: DataConfig, n_pairs: int, seed: int) -> float:
         f"too few pairs ({counted}) to hold out a validation set",
         hint="add more text, or give a validation set with --valid-source and --valid-target",
     )
+
+
+def _folded(text: str) -> str:
+    return normalise(text).casefold()
 
 
 def _all_pairs(corpora: tuple[Corpus, ...], on_bad: OnBadPair) -> Iterator[LinePair]:
