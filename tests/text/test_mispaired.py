@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.text.corpus import Corpus
-from regard.text.doctor.examine import examine
+from regard.text.doctor.examine import examine, read_corpus
 from regard.text.doctor.mispaired import Pairing, PairSample, split_words
 
 LATIN, HAN, HANGUL = "abcdefghijklmnoprstuvwz", "".join(map(chr, range(0x4E00, 0x4E80))), "가나다라마바사아자차카타파하"
@@ -75,10 +75,31 @@ def test_pairs_outside_the_sample_are_judged(monkeypatch: pytest.MonkeyPatch) ->
     source, target = corpus(6000)
     target, moved = mispair(target, 0.2)
     result = pairing(source, target)
-    assert result.n_sampled < 2000 < result.n_pairs == 6000
+    assert result.n_judged < 2000 < result.n_pairs == 6000
     found = {int(i) + 1 for i in np.flatnonzero(result.is_mispaired(source, target))}
     assert set(result.lines) <= found
     assert len(found & moved) >= 0.9 * len(moved)
+    result.judge(zip(range(1, 6001), source, target, strict=True))
+    assert set(result.lines) == found and result.n_judged == 6000
+    assert result.is_mispaired(*([lines[result.lines[0] - 1]] for lines in (source, target))).all()
+
+
+def test_check_reads_a_corpus_again_where_its_sample_has_mispaired_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.text.doctor.mispaired.MAX_PAIRS", 1000)
+    source, target = corpus(3000)
+    target, _ = mispair(target, 0.2)
+    for name, lines in (("s", source), ("t", target)):
+        (tmp_path / name).write_text("".join(f"{line}\r\n" for line in lines))
+    examination = read_corpus(Corpus(source=tmp_path / "s", target=tmp_path / "t"))
+    sampled = examination.report()
+    examination.judge_pairs()
+    report = examination.report()
+    messages = [[item.message for item in result.findings if item.kind == "mispaired"] for result in (sampled, report)]
+    assert messages[0][0].startswith("about") and messages[1][0].startswith(f"{len(examination.pairing.lines)} pairs")
+    assert "limited" in {item.kind for item in sampled.findings} - {item.kind for item in report.findings}
+    assert report.source.n_crlf == 3000  # not counted twice
 
 
 @pytest.mark.parametrize(("share", "severity"), [(0.2, "warning"), (0.7, "spoils")])

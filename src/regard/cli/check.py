@@ -47,6 +47,7 @@ def check(
     tests = [Path(name) for names in against or [] for name in names.split(",") if name]
     with _progress(corpus.files) as progress:
         examination = read_corpus(corpus, against=tests, progress=progress)
+    examination.judge_pairs()
     report = examination.report()
     if as_json:
         sys.stdout.write(json.dumps(report.to_dict(), ensure_ascii=False, indent=2) + "\n")

@@ -205,10 +205,10 @@ def pairing_findings(pairing: Pairing | None, alignment: Alignment | None) -> It
 
 
 def _mispaired(pairing: Pairing) -> Finding:
-    share = len(pairing.lines) / pairing.n_sampled
+    share = len(pairing.lines) / pairing.n_judged
     severity: Severity = "spoils" if share >= 0.5 else "warning" if share > 0.01 else "note"
     count = round(share * pairing.n_pairs)
-    about = "" if pairing.n_sampled == pairing.n_pairs else "about "
+    about = "" if pairing.n_judged == pairing.n_pairs else "about "
     message = f"{about}{_many(count, 'pairs')} ({share:.1%}) whose words do not match"
     return Finding("mispaired", severity, count, tuple(pairing.lines[:MAX_EXAMPLES]), message, _MISPAIRED_ADVICE)
 

@@ -86,7 +86,7 @@ def _judged(examination: Examination) -> Iterator[tuple[str | None, _Pair]]:
     """Every pair, in order, with the reason why it is rejected, or None."""
     seen: set[int] = set()
     usual = usual_ratio(np.array(examination.ratios, np.float64))
-    rows = enumerate(examination.rows(), start=1)
+    rows = enumerate(examination.rows(again=True), start=1)
     while chunk := list(islice(rows, _CHUNK)):
         reasons, pairs = [], []
         for number, (source, target) in chunk:

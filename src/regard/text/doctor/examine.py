@@ -96,18 +96,22 @@ class Examination:
         self.ratios, self.ratio_lines = array("f"), array("I")
         self.sample = PairSample()
 
-    def rows(self) -> Iterator[_Row]:
-        """Source and target of each line; None for a line that is not valid text, or missing."""
+    def rows(self, *, again: bool = False) -> Iterator[_Row]:
+        """Source and target of each line; None for a line that is not valid text, or missing.
+
+        What is noted about the files is only counted the first time.
+        """
+        notes, bad_tabs = ((ReadNotes(), ReadNotes()), Occurrences()) if again else (self.notes, self.bad_tabs)
         if self.corpus.tsv is None:
             source, target = (
-                read_lines_or_none(path, notes=notes) for path, notes in zip(self.corpus.files, self.notes, strict=True)
+                read_lines_or_none(path, notes=part) for path, part in zip(self.corpus.files, notes, strict=True)
             )
             yield from zip_longest(source, target)
             return
-        for number, line in enumerate(read_lines_or_none(self.corpus.tsv, notes=self.notes[0]), start=1):
+        for number, line in enumerate(read_lines_or_none(self.corpus.tsv, notes=notes[0]), start=1):
             cells = [] if line is None else line.split("\t")
             if line is not None and len(cells) != 2:
-                self.bad_tabs.add(number)
+                bad_tabs.add(number)
             yield (cells[0], cells[1]) if len(cells) == 2 else (None, None)
 
     def add(self, number: int, row: _Row) -> None:
@@ -142,6 +146,15 @@ class Examination:
         self.pair_hashes.append((source_hash * 3 + target_hash) & 0xFFFFFFFFFFFFFFFF)
         self.ratios.append(len(target) / len(source))
         self.ratio_lines.append(number if max(len(source), len(target)) >= checks.MIN_LENGTH_TO_COMPARE else 0)
+
+    def judge_pairs(self) -> None:
+        """Read the corpus again where a sample of it has mispaired lines, so that the report names them all."""
+        if self.pairing is not None:
+            self.pairing.judge(
+                (number, source, target)
+                for number, row in enumerate(self.rows(again=True), start=1)
+                if (source := normalise(row[0] or "")) and (target := normalise(row[1] or ""))
+            )
 
     def report(self) -> CorpusReport:
         """All findings, the most severe first."""
@@ -191,7 +204,7 @@ class Examination:
             yield from checks.alignment_findings(alignment, self._side_names())
         yield from checks.pairing_findings(pairing, alignment)
         if pairing is not None:
-            yield from checks.limited("pairs whose words do not match", pairing.n_sampled, pairing.n_pairs)
+            yield from checks.limited("pairs whose words do not match", pairing.n_judged, pairing.n_pairs)
         n_lines = max(notes.n_lines for notes in self.notes)
         yield from checks.limited("lines where the sides stop matching", min(n_lines, MAX_LINES), n_lines)
 

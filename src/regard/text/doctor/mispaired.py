@@ -6,7 +6,8 @@ plausible. The same lines, paired at random, show how wrong pairs score. So noth
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 from regard.text.doctor.word_model import Floats, Ints, WordLines, WordModel, make_vocabulary
 
 MAX_PAIRS = 10_000  # in the sample that the models are fitted to
+MAX_JUDGED = 200_000  # by `judge`: about 15 seconds
 MIN_PAIRS = 100  # to tell whether the files match at all
 MIN_PAIRS_FOR_LINES = 500  # to tell which lines do not match
+_CHUNK = 5_000
 _MAX_COMBINATIONS = 4_000_000  # of a source word and a target word; about 50 bytes each
 _MAX_CHARACTERS = 1_000  # per line
 _MIN_COUNT = 2  # a rarer word cannot be in both halves
@@ -109,7 +112,7 @@ class Pairing:
         n_combinations = sum(len(source.split()) * len(target.split()) for _, source, target in sample.rows)
         rows = sample.rows[:: 1 + n_combinations // _MAX_COMBINATIONS]
         source, target = [row[1] for row in rows], [row[2] for row in rows]
-        self.n_sampled, self.n_pairs = len(rows), sample.n_seen
+        self.n_judged, self.n_pairs = len(rows), sample.n_seen
         self._scorer = scorer = PairScorer(source, target)
         self.related = scorer.z >= _MIN_Z
         """Whether lines match better in place than elsewhere."""
@@ -121,7 +124,19 @@ class Pairing:
         order = np.argsort(scorer.real)
         worst = order[scorer.real[order] <= self._threshold]
         self.lines = [rows[row][0] for row in worst]
-        """The lines of the sample that do not match, the worst first."""
+        """The lines that do not match, the worst first: of the sample, or of more after `judge`."""
+
+    def judge(self, pairs: Iterable[tuple[int, str, str]]) -> None:
+        """Judge these pairs (number, source, target) instead of the sample, up to a maximum, if it had wrong ones."""
+        if not self.lines or self.n_judged == self.n_pairs:
+            return
+        n_judged, found, rows = 0, list[tuple[float, int]](), islice(pairs, MAX_JUDGED)
+        while chunk := list(islice(rows, _CHUNK)):
+            numbers, source, target = zip(*chunk, strict=True)
+            scores = self._scorer.score(source, target)
+            found += [(scores[row], numbers[row]) for row in np.flatnonzero(scores <= self._threshold)]
+            n_judged += len(chunk)
+        self.n_judged, self.lines = n_judged, [number for _, number in sorted(found)]
 
     def is_mispaired(self, source: Sequence[str], target: Sequence[str]) -> NDArray[np.bool_]:
         """Which pairs do not match. They need not be in the sample."""
