@@ -146,7 +146,7 @@ def test_fine_tuning_keeps_the_softmax_for_the_same_labels_only(
     ("arguments", "message"),
     [
         ("--labels no.tsv", "no.tsv: no such file"),
-        ("--labels train.tsv --source a --target b", "--labels trains a classifier, and needs no parallel text"),
+        ("--labels train.tsv --source a --target b", "--labels and --text need no parallel text"),
         ("--labels train.tsv --text a --text b", "1 --labels and 2 --text"),
         ("--labels train.tsv --valid-text a", "--valid-text needs --valid-labels"),
         ("--labels train.tsv --architecture transformer", "transformer has no model for the task classification"),

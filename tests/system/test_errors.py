@@ -77,7 +77,7 @@ def files(directory: Path, **contents: bytes) -> None:
         ("--source cut.gz --target b --out o", "cut.gz: cannot be decompressed after line"),
         ("--source a --out o", "1 --source and 0 --target; hint: each source file needs a target file"),
         ("--source a --target b --valid-source a --out o", "needs both --valid-source and --valid-target"),
-        ("--out o", "--source FILE --target FILE, or --tsv FILE, or --labels FILE, or --corpus street"),
+        ("--out o", "no training data; hint: use --source and --target, --tsv, --labels, "),
         ("--tsv a --out o", "a:1: 0 tabs instead of one; hint: "),
         ("--source a --target b --out o --set text.vocabulary=269", "text: a vocabulary of 269 is too small for kind"),
         (
@@ -140,4 +140,4 @@ def test_fine_tuning_cannot_change_the_architecture_or_the_vocabulary(
         error = error_of(inline(*arguments(text, "second", setting, "--from", "first")))
         assert error.startswith(f"error: {message}")
     given = ("train", *text.flags, "--out", "second", "--from", "first", "--set", "model.preset=small")
-    assert "cannot be 3: it is 1 in the model to start from" in error_of(inline(*given))
+    assert "model.d_model cannot be 256: it is 32 in the model to start from" in error_of(inline(*given))

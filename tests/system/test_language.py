@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from regard.artifact import describe
 from regard.serve import Service, create_app, load_models
 
-from ..prose import ANIMALS, write_prose
+from ..prose import PLACES, write_prose
 from .test_interruptions import wait_for_step
 
 Inline = Callable[..., Any]
@@ -73,8 +73,8 @@ def test_every_command_works_with_a_language_model(inline: Inline, files: list[s
     options = ("--length", "9", "--seed", "3", "--top-k", "5")
     predicted = done(inline("predict", "run", "the cat", "", *options)).stdout.splitlines()
     assert len(predicted) == 2 and predicted[0].startswith("the cat ")
-    [continued] = done(inline("predict", "run", "= the", "--temperature", "0", "--json")).stdout.splitlines()
-    assert json.loads(continued)["continuation"].split()[0] in ANIMALS
+    [continued] = done(inline("predict", "run", "the cat saw the", "--temperature", "0", "--json")).stdout.splitlines()
+    assert json.loads(continued)["continuation"].split()[0] in PLACES
     assert "temperature must be" in inline("predict", "run", "a", "--temperature", "-1").stderr
 
     look = json.loads(done(inline("look", "run", "the cat saw the", "--json", "-")).stdout)
@@ -124,7 +124,7 @@ def test_a_model_can_be_trained_further_and_become_a_classifier(
         ("--text no.txt", "no.txt: no such file"),
         ("--text empty.txt", "there is no text in it"),
         ("--text one.txt", "give a validation text with --valid-text"),
-        ("--text train.txt --source a --target b", "--text trains a language model, and needs no parallel text"),
+        ("--text train.txt --source a --target b", "--labels and --text need no parallel text"),
         ("--text train.txt --architecture transformer", "transformer has no model for the task language"),
         (
             "--text train.txt --architecture lstm --set model.attention=additive",

@@ -7,9 +7,9 @@ from regard.models.architecture import Sizes as Sizes
 from regard.models.base import ClassificationModel as ClassificationModel
 from regard.models.base import LanguageModel as LanguageModel
 from regard.models.base import Model as Model
-from regard.models.base import ModelConfig as ModelConfig
 from regard.models.base import Term as Term
 from regard.models.base import TranslationModel as TranslationModel
+from regard.models.config import ModelConfig as ModelConfig
 from regard.models.defaults import Defaults as Defaults
 from regard.models.defaults import Situation as Situation
 from regard.models.pretraining import PretrainedConfig as PretrainedConfig

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from regard.models.base import Model, ModelConfig
+from regard.models.base import Model
 from regard.models.bert import PRESETS as BERT_PRESETS
 from regard.models.bert import Bert, BertClassifier, BertConfig
 from regard.models.bytenet import PRESETS as BYTENET_PRESETS
 from regard.models.bytenet import ByteNet, ByteNetConfig
+from regard.models.config import ModelConfig
 from regard.models.convs2s import PRESETS as CONVS2S_PRESETS
 from regard.models.convs2s import ConvS2S, ConvS2SConfig
 from regard.models.defaults import (

@@ -1,4 +1,4 @@
-"""What all models have in common: the configuration, the loss as a sum of terms, and the interface of translation.
+"""What all models have in common: the loss as a sum of terms, and the interface of translation.
 
 Shapes: B batch, S source, T target or segment, L length of a text, D size of the last layer, N predictions, V classes,
 for example the vocabulary, C classes of examples
@@ -11,50 +11,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from pydantic import BaseModel, Field
 from torch import Tensor, nn
 
 from regard.data import Batch, Place
+from regard.models.config import ModelConfig
 from regard.nn import Cost, Trace, linear
-
-
-class ModelConfig(BaseModel, ABC, frozen=True, extra="forbid"):
-    """Sizes and variants of an architecture: the [model] section of a recipe."""
-
-    dropout: float = Field(default=0.1, ge=0, lt=1)
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """Size of the vectors between layers; wider models learn with lower rates."""
-
-    @property
-    def depth(self) -> int:
-        """Number of layers: each has weights of its own, or a file of weights is refused."""
-        return 0
-
-    @abstractmethod
-    def describe(self) -> str:
-        """The size in a few words, such as "4+4 layers of 128"."""
-
-    @property
-    def max_length(self) -> int | None:
-        """Maximum number of tokens of a sequence, with its begin or end token; None if there is no limit."""
-        return None
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """Paths of the layers from the input to the output, for learning rates by layer; empty if there are none."""
-        return ()
-
-    def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
-        """Raises ValueError if the model cannot have such text: one vocabulary for both sides or two, and its length.
-
-        `max_length` counts the begin or end token.
-        """
-        if self.max_length is not None and max_length > self.max_length:
-            positions = f"{self.max_length} positions, one of them for the begin or end token"
-            raise ValueError(f"text.max_length = {max_length - 1} is too long for this model, which has {positions}")
 
 
 class Term(NamedTuple):

@@ -11,14 +11,15 @@ Shapes: B sentences, R = B · n_beams rows of a search, S source, L unfolded sou
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.models.base import ModelConfig, TranslationModel
+from regard.models.base import TranslationModel
+from regard.models.config import TranslationConfig
 from regard.nn import (
     Convolution,
     Cost,
@@ -34,7 +35,7 @@ from regard.nn import (
 )
 
 
-class ByteNetConfig(ModelConfig, frozen=True, extra="forbid"):
+class ByteNetConfig(TranslationConfig, frozen=True, extra="forbid"):
     """Sizes and variants. The paper has 6 sets, d_model 1600 (its d is 800) and text in characters."""
 
     n_sets: int = Field(default=2, ge=1, le=100)  # of the encoder, and as many of the decoder
@@ -44,9 +45,6 @@ class ByteNetConfig(ModelConfig, frozen=True, extra="forbid"):
     # The estimated length of the target is a|s| + b, with the end token in |s| (equation 2)
     unfold_ratio: float = Field(default=1.2, ge=1, le=100)  # a
     unfold_extra: int = Field(default=0, ge=0, le=1000)  # b
-    # Which embeddings share a matrix. "all": source, target and output, which needs one vocabulary for both
-    # languages; "target": target and output; "none": three matrices.
-    tie: Literal["all", "target", "none"] = "all"
 
     @property
     def width(self) -> int:
@@ -59,10 +57,6 @@ class ByteNetConfig(ModelConfig, frozen=True, extra="forbid"):
     def describe(self) -> str:
         n = len(dilations(self))
         return f"{n}+{n} blocks of {self.d_model}, dilations 1 to {dilations(self)[-1]}"
-
-    def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
-        if self.tie == "all" and not joint:
-            raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
 
 
 def dilations(config: ByteNetConfig) -> list[int]:
@@ -140,8 +134,7 @@ class ByteNet(TranslationModel):
 
     def __init__(self, config: ByteNetConfig, n_src_symbols: int, n_tgt_symbols: int, pad_id: int = 0) -> None:
         super().__init__()
-        if config.tie == "all" and n_src_symbols != n_tgt_symbols:
-            raise ValueError("tie = 'all' needs one vocabulary for both languages; use 'target' or 'none'")
+        config.check_symbols(n_src_symbols, n_tgt_symbols)
         self.config: ByteNetConfig = config
         self.pad_id = pad_id
         d = config.d_model

@@ -21,7 +21,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.models.base import ModelConfig, TranslationModel
+from regard.models.base import TranslationModel
+from regard.models.config import TranslationConfig
 from regard.nn import (
     Convolution,
     Cost,
@@ -46,7 +47,7 @@ EMBEDDING_STD = 0.1  # section 3.5
 ROOT_HALF = sqrt(0.5)
 
 
-class ConvS2SConfig(ModelConfig, frozen=True, extra="forbid"):
+class ConvS2SConfig(TranslationConfig, frozen=True, extra="forbid"):
     """Sizes and variants. The defaults are fairseq's for small corpora; the paper has 15+15 layers of 512 to 2048."""
 
     n_encoder_layers: int = Field(default=4, ge=1, le=1000)
@@ -54,9 +55,6 @@ class ConvS2SConfig(ModelConfig, frozen=True, extra="forbid"):
     d_model: int = Field(default=256, ge=1, le=65_536)  # of embeddings, of the vectors between layers, and of attention
     kernel: int = Field(default=3, ge=1, le=99)
     max_positions: int = Field(default=1024, ge=1, le=1_048_576)
-    # Which embeddings share a matrix. "all": source, target and output, which needs one vocabulary for both
-    # languages; "target": target and output; "none": three matrices.
-    tie: Literal["all", "target", "none"] = "all"
 
     @property
     def width(self) -> int:
@@ -72,11 +70,6 @@ class ConvS2SConfig(ModelConfig, frozen=True, extra="forbid"):
 
     def describe(self) -> str:
         return f"{self.n_encoder_layers}+{self.n_decoder_layers} layers of {self.d_model}, kernel {self.kernel}"
-
-    def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
-        super().check_vocabulary(joint=joint, max_length=max_length)
-        if self.tie == "all" and not joint:
-            raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
 
 
 # About as many parameters as the Transformer's presets, with a vocabulary of 8,000
@@ -214,8 +207,7 @@ class ConvS2S(TranslationModel):
 
     def __init__(self, config: ConvS2SConfig, n_src_symbols: int, n_tgt_symbols: int, pad_id: int = 0) -> None:
         super().__init__()
-        if config.tie == "all" and n_src_symbols != n_tgt_symbols:
-            raise ValueError("tie = 'all' needs one vocabulary for both languages; use 'target' or 'none'")
+        config.check_symbols(n_src_symbols, n_tgt_symbols)
         self.config: ConvS2SConfig = config
         self.pad_id = pad_id
         d, p = config.d_model, config.dropout

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import log2
 from typing import Any, NamedTuple
 
-from regard.models.base import ModelConfig
+from regard.models.config import ModelConfig
 
 Values = dict[str, Any]  # of a section of a recipe
 

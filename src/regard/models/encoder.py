@@ -5,12 +5,13 @@ Shapes: B batch, T length, D d_model, C classes
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.models.base import ModelConfig, TextClassificationModel
+from regard.models.base import TextClassificationModel
+from regard.models.config import StackConfig
 from regard.nn import (
     Activation,
     Cost,
@@ -30,13 +31,10 @@ from regard.nn import (
 )
 
 
-class EncoderConfig(ModelConfig, frozen=True, extra="forbid"):
+class EncoderConfig(StackConfig, frozen=True, extra="forbid"):
     """Sizes and variants, with the Transformer's names."""
 
     n_layers: int = Field(default=1, ge=1, le=1000)
-    d_model: int = Field(default=128, ge=2, le=65_536, multiple_of=2)
-    d_ff: int = Field(default=256, ge=1, le=1_048_576)
-    n_heads: int = Field(default=4, ge=1, le=1024)
     norm: Norm = "pre"
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
     max_positions: int = Field(default=512, ge=1, le=1_048_576)  # for learned positions
@@ -45,29 +43,12 @@ class EncoderConfig(ModelConfig, frozen=True, extra="forbid"):
     pooling: Literal["mean", "max", "first"] = "mean"
 
     @property
-    def width(self) -> int:
-        return self.d_model
-
-    @property
-    def depth(self) -> int:
-        return self.n_layers
-
-    @property
     def layers(self) -> tuple[str, ...]:
         return ("words", *(f"encoder.{i}" for i in range(self.n_layers)))
-
-    def describe(self) -> str:
-        return f"{self.n_layers} layer{'s' if self.n_layers > 1 else ''} of {self.d_model}"
 
     @property
     def max_length(self) -> int | None:
         return self.max_positions if self.positions == "learned" else None
-
-    @model_validator(mode="after")
-    def _heads_divide_the_model(self) -> Self:
-        if self.d_model % self.n_heads:
-            raise ValueError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
-        return self
 
 
 PRESETS: dict[str, EncoderConfig] = {

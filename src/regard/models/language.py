@@ -15,7 +15,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.models.base import LanguageModel, ModelConfig
+from regard.models.base import LanguageModel
+from regard.models.config import StackConfig
 from regard.nn import (
     Activation,
     Cost,
@@ -40,13 +41,10 @@ from regard.nn import (
 )
 
 
-class LanguageConfig(ModelConfig, frozen=True, extra="forbid"):
+class LanguageConfig(StackConfig, frozen=True, extra="forbid"):
     """Sizes and variants, with the Transformer's names."""
 
-    n_layers: int = Field(default=4, ge=1, le=1000)
-    d_model: int = Field(default=128, ge=2, le=65_536, multiple_of=2)
     d_ff: int = Field(default=512, ge=1, le=1_048_576)
-    n_heads: int = Field(default=4, ge=1, le=1024)
     norm: Norm = "pre"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     activation: Activation = "relu"
@@ -54,14 +52,6 @@ class LanguageConfig(ModelConfig, frozen=True, extra="forbid"):
     stride: int = Field(default=32, ge=1, le=1_048_576)  # of a sparse pattern: about √segment
     summary: int = Field(default=4, ge=1, le=1_048_576)  # of "fixed": positions at the end of each stride
     tie: bool = True  # the output matrix is the embedding
-
-    @property
-    def width(self) -> int:
-        return self.d_model
-
-    @property
-    def depth(self) -> int:
-        return self.n_layers
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -74,14 +64,7 @@ class LanguageConfig(ModelConfig, frozen=True, extra="forbid"):
         return patterns.get(self.pattern)
 
     def describe(self) -> str:
-        pattern = "" if self.pattern == "full" else f", {self.pattern} attention"
-        return f"{self.n_layers} layer{'s' if self.n_layers > 1 else ''} of {self.d_model}{pattern}"
-
-    @model_validator(mode="after")
-    def _heads_divide_the_model(self) -> Self:
-        if self.d_model % self.n_heads:
-            raise ValueError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
-        return self
+        return super().describe() + ("" if self.pattern == "full" else f", {self.pattern} attention")
 
     @model_validator(mode="after")
     def _a_summary_is_part_of_a_stride(self) -> Self:

@@ -13,7 +13,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.data import NIL, OUTSIDE_TRAINING, Batch, Place
-from regard.models.base import Model, ModelConfig, Term
+from regard.models.base import Model, Term
+from regard.models.config import ModelConfig
 from regard.nn import Cost, Dropout, Linear, Trace, attention_flops, linear, product_flops
 
 _DEVIATION = 0.1  # of the first weights

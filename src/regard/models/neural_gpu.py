@@ -28,7 +28,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.data import Place
-from regard.models.base import ModelConfig, TranslationModel
+from regard.models.base import TranslationModel
+from regard.models.config import TranslationConfig
 from regard.nn import Cost, Dropout, Embedding, LinearPart, Trace, at, product_flops
 
 KERNEL = 3  # columns, and rows if there are several
@@ -36,7 +37,7 @@ RECOMPUTED_FROM = 48  # steps from this one on are computed again for the gradie
 FULL_DROPOUT_STEPS = 8  # with more steps, the rate of dropout falls as 8 / n
 
 
-class NeuralGPUConfig(ModelConfig, frozen=True, extra="forbid"):
+class NeuralGPUConfig(TranslationConfig, frozen=True, extra="forbid"):
     """Sizes and form. With several sets of weights, steps use them in turn, and `pull` draws them together."""
 
     form: Literal["extended", "plain"] = "extended"
@@ -45,9 +46,6 @@ class NeuralGPUConfig(ModelConfig, frozen=True, extra="forbid"):
     n_layers: int = Field(default=2, ge=1, le=1000)  # gated convolutions in a step
     n_sets: int = Field(default=1, ge=1, le=1000)  # 6 in the first paper ("relaxation"); 1 is plain weight sharing
     pull: float = Field(default=0.0005, ge=0)
-    # Which embeddings share a matrix. "all": source, target and output, which needs one vocabulary for both
-    # languages; "target": target and output; "none": a matrix for each.
-    tie: Literal["all", "target", "none"] = "all"
 
     @property
     def width(self) -> int:
@@ -59,10 +57,6 @@ class NeuralGPUConfig(ModelConfig, frozen=True, extra="forbid"):
 
     def describe(self) -> str:
         return f"{self.form}, {self.n_layers} gated convolutions of {self.n_rows} × {self.d_model}"
-
-    def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
-        if self.tie == "all" and not joint:
-            raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
 
 
 PRESETS = {
@@ -202,8 +196,7 @@ class NeuralGPU(TranslationModel):
 
     def __init__(self, config: NeuralGPUConfig, n_src_symbols: int, n_tgt_symbols: int, pad_id: int = 0) -> None:
         super().__init__()
-        if config.tie == "all" and n_src_symbols != n_tgt_symbols:
-            raise ValueError("tie = 'all' needs one vocabulary for both languages; use 'target' or 'none'")
+        config.check_symbols(n_src_symbols, n_tgt_symbols)
         self.config: NeuralGPUConfig = config
         self.pad_id = pad_id
         is_extended = config.form == "extended"

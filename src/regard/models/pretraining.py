@@ -6,37 +6,23 @@ Shapes: B batch, T length, N positions, V vocabulary
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.data import NO_TARGET, Masking
-from regard.models.base import Model, ModelConfig
+from regard.models.base import Model
+from regard.models.config import StackConfig
 from regard.nn import Trace
 
 Question = Literal["words", "next", "replaced"]  # a hidden word, whether B follows A, whether a word was replaced
 
 
-class PretrainedConfig(ModelConfig, frozen=True, extra="forbid"):
+class PretrainedConfig(StackConfig, frozen=True, extra="forbid"):
     """Sizes, with the Transformer's names."""
 
-    n_layers: int = Field(default=4, ge=1, le=1000)
-    d_model: int = Field(default=128, ge=2, le=65_536, multiple_of=2)
-    d_ff: int = Field(default=256, ge=1, le=1_048_576)
-    n_heads: int = Field(default=4, ge=1, le=1024)
     norm_epsilon: float = Field(default=1e-5, gt=0, le=0.1)  # added to variances; imported models have their own
-
-    @property
-    def width(self) -> int:
-        return self.d_model
-
-    @property
-    def depth(self) -> int:
-        return self.n_layers
-
-    def describe(self) -> str:
-        return f"{self.n_layers} layer{'s' if self.n_layers > 1 else ''} of {self.d_model}"
 
     @property
     def masking(self) -> Masking:
@@ -47,12 +33,6 @@ class PretrainedConfig(ModelConfig, frozen=True, extra="forbid"):
     def asks(self) -> tuple[Question, ...]:
         """The terms of the loss, in this order."""
         return ("words",)
-
-    @model_validator(mode="after")
-    def _heads_divide_the_model(self) -> Self:
-        if self.d_model % self.n_heads:
-            raise ValueError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
-        return self
 
 
 class Reading(NamedTuple):

@@ -23,7 +23,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.models.base import LanguageModel, ModelConfig, TextClassificationModel, TranslationModel
+from regard.models.base import LanguageModel, TextClassificationModel, TranslationModel
+from regard.models.config import TranslationConfig
 from regard.nn import (
     CellName,
     Cost,
@@ -47,7 +48,7 @@ from regard.nn import (
 )
 
 
-class RecurrentConfig(ModelConfig, frozen=True, extra="forbid"):
+class RecurrentConfig(TranslationConfig, frozen=True, extra="forbid"):
     """Sizes and variants. The cell is not among them: it is the name of the architecture."""
 
     n_layers: int = Field(default=1, ge=1, le=1000)  # of the encoder, and of the decoder
@@ -56,9 +57,6 @@ class RecurrentConfig(ModelConfig, frozen=True, extra="forbid"):
     bidirectional: bool = True  # the encoder: half of d_model forwards, half backwards
     input_feeding: bool = False  # the output of a step is part of the next input: slower, for "dot" and "general"
     reverse: bool = True  # without attention, the source is read from its end, so that its first words are near
-    # Which embeddings share a matrix. "all": source, target and output, which needs one vocabulary for both
-    # languages; "target": target and output; "none": three matrices.
-    tie: Literal["all", "target", "none"] = "all"
 
     @property
     def width(self) -> int:
@@ -71,10 +69,6 @@ class RecurrentConfig(ModelConfig, frozen=True, extra="forbid"):
     def describe(self) -> str:
         attention = "no attention" if self.attention == "none" else f"{self.attention} attention"
         return f"{self.n_layers}+{self.n_layers} layers of {self.d_model}, {attention}"
-
-    def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
-        if self.tie == "all" and not joint:
-            raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
 
     @model_validator(mode="after")
     def _feeding_needs_attention(self) -> Self:
@@ -172,8 +166,7 @@ class Recurrent(TranslationModel):
 
     def __init__(self, config: RecurrentConfig, n_src_symbols: int, n_tgt_symbols: int, pad_id: int = 0) -> None:
         super().__init__()
-        if config.tie == "all" and n_src_symbols != n_tgt_symbols:
-            raise ValueError("tie = 'all' needs one vocabulary for both languages; use 'target' or 'none'")
+        config.check_symbols(n_src_symbols, n_tgt_symbols)
         self.config: RecurrentConfig = config
         self.pad_id = pad_id
         d, layers, attends = config.d_model, (config.n_layers, config.dropout), config.attention != "none"

@@ -9,13 +9,14 @@ Shapes: B batch, S source, T target, D d_model, H heads, K d_k, V vocabulary, R 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.models.base import ModelConfig, TranslationModel
+from regard.models.base import TranslationModel
+from regard.models.config import AttentionConfig, TranslationConfig
 from regard.nn import (
     Activation,
     AttentionKind,
@@ -39,7 +40,7 @@ from regard.nn import (
 )
 
 
-class TransformerConfig(ModelConfig, frozen=True, extra="forbid"):
+class TransformerConfig(AttentionConfig, TranslationConfig, frozen=True, extra="forbid"):
     """Sizes and variants. The defaults are the row "base" of Table 3."""
 
     n_encoder_layers: int = Field(default=6, ge=1, le=1000)
@@ -52,19 +53,12 @@ class TransformerConfig(ModelConfig, frozen=True, extra="forbid"):
     max_positions: int = Field(default=1024, ge=1, le=1_048_576)  # for learned positions; sinusoids have no limit
     attention: AttentionKind = "scaled_dot_product"
     activation: Activation = "relu"
-    # Which embeddings share a matrix (section 3.4). "all": source, target and output, which needs one vocabulary
-    # for both languages; "target": target and output; "none": three matrices.
-    tie: Literal["all", "target", "none"] = "all"
     output_bias: bool = False  # a learned value per token, added to its logit; Marian's models have it
 
     @property
     def d_k(self) -> int:
         """Size of the queries, keys and values of one head (section 3.2.2)."""
         return self.d_model // self.n_heads
-
-    @property
-    def width(self) -> int:
-        return self.d_model
 
     @property
     def depth(self) -> int:
@@ -76,21 +70,6 @@ class TransformerConfig(ModelConfig, frozen=True, extra="forbid"):
     @property
     def max_length(self) -> int | None:
         return self.max_positions if self.positions == "learned" else None
-
-    def check_vocabulary(self, *, joint: bool, max_length: int) -> None:
-        if self.tie == "all" and not joint:
-            raise ValueError("text.joint = false needs model.tie = 'target' or 'none'")
-        if self.max_length is not None and self.max_length < max_length:
-            raise ValueError(
-                f"text.max_length = {max_length - 1} needs model.max_positions = {max_length} or more: "
-                f"one more for the begin or end token (it is {self.max_positions})"
-            )
-
-    @model_validator(mode="after")
-    def _heads_divide_the_model(self) -> Self:
-        if self.d_model % self.n_heads:
-            raise ValueError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
-        return self
 
 
 # "base" and "big" are those of Table 3; a CPU trains "tiny" and "small" in minutes.
@@ -186,8 +165,7 @@ class Transformer(TranslationModel):
 
     def __init__(self, config: TransformerConfig, n_src_symbols: int, n_tgt_symbols: int, pad_id: int = 0) -> None:
         super().__init__()
-        if config.tie == "all" and n_src_symbols != n_tgt_symbols:
-            raise ValueError("tie = 'all' needs one vocabulary for both languages; use 'target' or 'none'")
+        config.check_symbols(n_src_symbols, n_tgt_symbols)
         self.config: TransformerConfig = config
         self.pad_id = pad_id
         target = Embedding(n_tgt_symbols, config.d_model)

@@ -10,13 +10,13 @@ Shapes: B batch, T length of a segment, M length of the memory, S = M + T, P dis
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.models.base import LanguageModel, ModelConfig
+from regard.models.base import LanguageModel
+from regard.models.config import StackConfig
 from regard.nn import (
     Activation,
     Cost,
@@ -38,38 +38,21 @@ from regard.nn import (
 )
 
 
-class TransformerXLConfig(ModelConfig, frozen=True, extra="forbid"):
+class TransformerXLConfig(StackConfig, frozen=True, extra="forbid"):
     """Sizes and variants, with the Transformer's names."""
 
-    n_layers: int = Field(default=4, ge=1, le=1000)
-    d_model: int = Field(default=128, ge=2, le=65_536, multiple_of=2)
     d_ff: int = Field(default=512, ge=1, le=1_048_576)
-    n_heads: int = Field(default=4, ge=1, le=1024)
     memory: int = Field(default=64, ge=0, le=1_048_576)  # tokens of earlier segments that a segment sees
     norm: Norm = "pre"  # the paper's is "post"
     activation: Activation = "relu"
     tie: bool = True  # the output matrix is the embedding
 
     @property
-    def width(self) -> int:
-        return self.d_model
-
-    @property
-    def depth(self) -> int:
-        return self.n_layers
-
-    @property
     def layers(self) -> tuple[str, ...]:
         return ("words", *(f"decoder.{i}" for i in range(self.n_layers)))
 
     def describe(self) -> str:
-        return f"{self.n_layers} layer{'s' if self.n_layers > 1 else ''} of {self.d_model}, memory of {self.memory}"
-
-    @model_validator(mode="after")
-    def _heads_divide_the_model(self) -> Self:
-        if self.d_model % self.n_heads:
-            raise ValueError(f"d_model ({self.d_model}) must be a multiple of n_heads ({self.n_heads})")
-        return self
+        return f"{super().describe()}, memory of {self.memory}"
 
 
 PRESETS: dict[str, TransformerXLConfig] = {

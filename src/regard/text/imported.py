@@ -107,7 +107,8 @@ class ImportedTokenizer(Tokenizer):
             import tokenizers
         except ImportError as error:
             raise UserError(
-                "the vocabulary of this model needs the package tokenizers", hint='pip install "regard[import]"'
+                "the vocabulary of this model needs the package tokenizers",
+                hint="in Regard's directory, run: pip install '.[import]'",
             ) from error
         build = _wordpiece if self._vocabulary.algorithm == "wordpiece" else _unigram
         try:
