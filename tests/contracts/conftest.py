@@ -61,6 +61,7 @@ CLASSIFIERS: dict[str, list[dict[str, Any]]] = {
     ],
     "bert": [_ENCODER, _ENCODER | {"next_sentence": False, "d_embedding": 16}],
     "electra": [_ENCODER | {"d_embedding": 16}],
+    "xlnet": [_ENCODER],
     "rnn": [_RECURRENT | {"attention": "none", "bidirectional": False}],
     "lstm": [_RECURRENT | {"attention": "additive", "n_layers": 2}, _RECURRENT | {"attention": "none"}],
     "gru": [_RECURRENT | {"attention": "additive"}],
@@ -89,6 +90,7 @@ LANGUAGE_MODELS: dict[str, list[dict[str, Any]]] = {
 PRETRAINED: dict[str, list[dict[str, Any]]] = {
     "bert": [_ENCODER, _ENCODER | {"next_sentence": False, "d_embedding": 16}],
     "electra": [_ENCODER, _ENCODER | {"d_embedding": 16, "generator": 0.25}],
+    "xlnet": [_ENCODER | {"memory": 5}, _ENCODER | {"memory": 0}],
 }
 ModelMaker = Callable[..., nn.Module]
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.data.batch import NO_TARGET, Batch, Place
 from regard.data.random_key import random_key
@@ -79,6 +80,12 @@ class Passages:
         first, end = self.bounds[index]
         return [self.ids[self.starts[i] : self.starts[i + 1]] for i in range(first, end)]
 
+    def before(self, index: int, n: int) -> Ids:
+        """At most `n` ids before a passage, in the same document."""
+        document = self.bounds[np.searchsorted(self.documents, self.documents[index]), 0]
+        start = self.starts[self.bounds[index, 0]]
+        return self.ids[max(self.starts[document], start - n) : start]
+
     def select(self, chosen: NDArray[np.bool_]) -> Passages:
         """Some of the passages."""
         return replace(self, bounds=self.bounds[chosen], documents=self.documents[chosen])
@@ -94,7 +101,9 @@ class MaskedTexts:
     """Batches of passages: ids and segments (B, T), and draws (B, T); targets: hidden words (B, T), classes (B,).
 
     Draws are random numbers in [0, 1) where a word is asked for, and for bos and eos; elsewhere they are -1. ELECTRA
-    samples with them, and XLNet orders by them. So what is random comes with the batch.
+    samples with them, and XLNet orders by them. So what is random comes with the batch. With `n_before`, the fourth
+    input is the text before (B, n_before), padded on the left: XLNet's memory. It comes with every passage, so that
+    batches may have any order, size and number of processes.
     """
 
     passages: Passages
@@ -105,6 +114,7 @@ class MaskedTexts:
     bos_id: int
     eos_id: int
     mask_id: int
+    n_before: int = 0
 
     def __call__(self, indices: NDArray[np.integer], place: Place) -> Batch:
         rngs = [_rng(place.seed, "masking", place.epoch, int(i)) for i in indices]
@@ -123,10 +133,19 @@ class MaskedTexts:
         }
         return replace(
             batch,
-            inputs=(*batch.inputs, torch.from_numpy(draws)),
+            inputs=(*batch.inputs, torch.from_numpy(draws), *self._before(indices)),
             targets=(torch.from_numpy(words), *batch.targets) if "next" in self.asks else (torch.from_numpy(words),),
             n_targets=tuple(counts[name] for name in self.asks),
         )
+
+    def _before(self, indices: NDArray[np.integer]) -> tuple[Tensor, ...]:
+        if self.n_before == 0:
+            return ()
+        ids = np.full((len(indices), self.n_before), self.pad_id, dtype=np.int64)
+        for row, index in enumerate(indices):
+            before = self.passages.before(int(index), self.n_before)
+            ids[row, self.n_before - len(before) :] = before
+        return (torch.from_numpy(ids),)
 
     def _texts(self, index: int, rng: np.random.Generator) -> tuple[list[Ids], int]:
         """One text or two, and whether the second follows the first; NO_TARGET of one text."""

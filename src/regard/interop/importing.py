@@ -9,7 +9,7 @@ from pathlib import Path
 from regard import __version__
 from regard.artifact import LoadedModel, save_model
 from regard.errors import ArtifactError, RunError
-from regard.interop.encoders.read import import_bert, import_electra
+from regard.interop.encoders.read import import_bert, import_electra, import_xlnet
 from regard.interop.foreign import ForeignModel, Imported
 from regard.interop.marian.read import import_marian
 from regard.models import load_weights, named_weights
@@ -18,7 +18,12 @@ from regard.tasks import TASKS
 Importer = Callable[[ForeignModel], Imported]
 
 # By the model_type of config.json. To read another kind of model, add a line.
-IMPORTERS: dict[str, Importer] = {"marian": import_marian, "bert": import_bert, "electra": import_electra}
+IMPORTERS: dict[str, Importer] = {
+    "marian": import_marian,
+    "bert": import_bert,
+    "electra": import_electra,
+    "xlnet": import_xlnet,
+}
 
 
 def import_model(directory: Path, out: Path) -> Imported:

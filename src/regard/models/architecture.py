@@ -47,6 +47,8 @@ from regard.models.recurrent import PRESETS as RECURRENT_PRESETS
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 from regard.models.transformer_xl import PRESETS as TRANSFORMER_XL_PRESETS
 from regard.models.transformer_xl import TransformerXL, TransformerXLConfig
+from regard.models.xlnet import PRESETS as XLNET_PRESETS
+from regard.models.xlnet import XLNet, XLNetClassifier, XLNetConfig
 
 Sizes = Mapping[str, int]  # sizes that come from the data, by the names of the model's arguments: n_src_symbols, pad_id
 
@@ -78,6 +80,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "electra": Architecture(
         {"pretraining": Electra, "classification": ElectraClassifier}, ElectraConfig, ELECTRA_PRESETS
     ),
+    "xlnet": Architecture({"pretraining": XLNet, "classification": XLNetClassifier}, XLNetConfig, XLNET_PRESETS),
     "rnn": Architecture(
         {"translation": RNN, "classification": RNNClassifier, "language": RNNLanguageModel},
         RecurrentConfig,

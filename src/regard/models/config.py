@@ -33,6 +33,11 @@ class ModelConfig(BaseModel, ABC, frozen=True, extra="forbid"):
         return None
 
     @property
+    def bos_is_last(self) -> bool:
+        """Whether the layers read bos behind the text, so that a trace of a text has it there."""
+        return False
+
+    @property
     def layers(self) -> tuple[str, ...]:
         """Paths of the layers from the input to the output, for learning rates by layer; empty if there are none."""
         return ()

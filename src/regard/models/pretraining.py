@@ -6,7 +6,11 @@ Shapes: B batch, T length, N positions, V vocabulary
 from __future__ import annotations
 
 from abc import abstractmethod
+<<<<<<< HEAD
 from typing import Literal, NamedTuple
+=======
+from typing import ClassVar, Literal, NamedTuple, Self
+>>>>>>> e90c6c2 (XLNet: permutations with two streams and memory; import with the ids and logits of transformers)
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -34,6 +38,11 @@ class PretrainedConfig(StackConfig, frozen=True, extra="forbid"):
         """The terms of the loss, in this order."""
         return ("words",)
 
+    @property
+    def n_before(self) -> int:
+        """How many tokens of the text before a passage come with it in pre-training."""
+        return 0
+
 
 class Reading(NamedTuple):
     """What a model says about texts; None where it has not learned to answer."""
@@ -46,16 +55,27 @@ class Reading(NamedTuple):
 class PretrainingModel(Model):
     """An encoder with the questions that it learns from. A classifier takes over its weights.
 
-    The inputs of a batch are ids (B, T), segments (B, T) and draws (B, T), the targets words (B, T) and, for "next",
-    classes (B,). `regard.data.MaskedTexts` makes them.
+    The inputs of a batch are ids (B, T), segments (B, T) and draws (B, T), and the text before (B, M) if `n_before` of
+    the configuration is not 0. The targets are words (B, T) and, for "next", classes (B,). `regard.data.MaskedTexts`
+    makes them.
     """
 
     reads_text = True
     pad_id: int
+    has_orders: ClassVar[bool] = False  # whether `read_in_order` predicts words in any order
 
     @abstractmethod
     def read(self, ids: Tensor, segments: Tensor, blanks: Tensor, trace: Trace | None = None) -> Reading:
         """(B, T), (B, T), and where a word is missing (B, T) → what the model says about the texts."""
+
+    def read_in_order(
+        self, ids: Tensor, segments: Tensor, order: Tensor, asked: Tensor, trace: Trace | None = None
+    ) -> Tensor:
+        """Ids, segments, a place in the order, and what is asked, each (B, T) → (N, V) logits, row by row.
+
+        Each word is predicted from those with a lower place; those with the place -1 see each other only.
+        """
+        raise NotImplementedError(f"{type(self).__name__} predicts in no order")
 
 
 def is_asked(words: Tensor) -> Tensor:

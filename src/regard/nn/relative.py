@@ -63,6 +63,16 @@ def by_key(by_distance: Tensor, n_keys: int) -> Tensor:
     return rows[..., :n_keys]
 
 
+def by_key_at(by_distance: Tensor, n_keys: int, positions: Tensor) -> Tensor:
+    """(B, H, T, P) → (B, H, T, S), as `by_key`, for queries that stand anywhere among the last P - S keys.
+
+    `positions` (B, T) is where, from 0; the distances are those of both directions.
+    """
+    first = by_distance.shape[-1] - n_keys - 1 - positions[:, None, :, None]  # (B, 1, T, 1) the column of key 0
+    columns = first + torch.arange(n_keys, device=positions.device)
+    return by_distance.gather(-1, columns.expand(*by_distance.shape[:-1], -1))
+
+
 class ScoreBiases(nn.Module):
     """u and v: what every query looks for in addition, in the contents of the keys and in their distances."""
 
@@ -115,37 +125,43 @@ class RelativeAttention(nn.Module):
         encoded: Tensor,
         visible: Tensor | None = None,
         extra: Tensor | None = None,
+        positions: Tensor | None = None,
         trace: Trace | None = None,
     ) -> Tensor:
         """(B, H, T, K), (B, H, S, K), (H, P, K) → (B, T, D).
 
         `visible` (…, T, S) is True where a query may see a key, and shows each query at least one. `extra` (B, H, T, S)
-        is added to the scores: the segments of XLNet.
+        is added to the scores: the segments of XLNet. `positions` (B, T) are those of the queries, if they are not the
+        last T keys, as in `by_key_at`.
         """
-        n_keys, scale = kv.k.shape[2], self.d_k**-0.5
+        scale = self.d_k**-0.5
         u, v = self.biases.u[:, None], self.biases.v[:, None]  # (H, 1, K)
-        position = by_key(torch.einsum("bhtk,hpk->bhtp", (q + v) * scale, encoded), n_keys)  # (B, H, T, S)
+        position = _of_positions((q + v) * scale, encoded, kv, positions)  # (B, H, T, S)
         scores = ((q + u) * scale) @ kv.k.transpose(-1, -2) + position  # (B, H, T, S)
         if extra is not None:
             scores = scores + extra * scale
         weights = attention_weights(scores, visible)
         if trace is not None:
-            self._record(trace, q, kv, encoded, scores, visible)
+            self._record(trace, q, kv, encoded, positions)
+            trace.record("scaled", scores, kind="scores", axes=("head", *trace.axes))
+            if visible is not None:
+                trace.record("visible", visible[(None,) * (4 - visible.dim())], kind="mask", axes=("head", *trace.axes))
             trace.record("weights", weights, kind="attention", axes=("head", *trace.axes))
         heads = weights @ kv.v  # (B, H, T, S) @ (B, H, S, K) → (B, H, T, K)
         out: Tensor = self.out(heads.transpose(1, 2).flatten(2))  # (B, T, H, K) → (B, T, D)
         return out
 
-    def _record(
-        self, trace: Trace, q: Tensor, kv: KeyValues, encoded: Tensor, scores: Tensor, visible: Tensor | None
-    ) -> None:
-        """The four terms of a score (equation 5 of the paper), and their sum."""
-        axes, n_keys, scale = ("head", *trace.axes), kv.k.shape[2], self.d_k**-0.5
+    def _record(self, trace: Trace, q: Tensor, kv: KeyValues, encoded: Tensor, positions: Tensor | None) -> None:
+        """The four terms of a score (equation 5 of the paper)."""
+        axes, scale = ("head", *trace.axes), self.d_k**-0.5
         u, v = (bias[:, None].expand_as(q) for bias in (self.biases.u, self.biases.v))
         for name, content, position in (("query", q, q), ("bias", u, v)):
-            by_distance = torch.einsum("bhtk,hpk->bhtp", position * scale, encoded)
+            by_position = _of_positions(position * scale, encoded, kv, positions)
             trace.record(f"content_{name}", content * scale @ kv.k.transpose(-1, -2), kind="scores", axes=axes)
-            trace.record(f"position_{name}", by_key(by_distance, n_keys), kind="scores", axes=axes)
-        trace.record("scaled", scores, kind="scores", axes=axes)
-        if visible is not None:
-            trace.record("visible", visible[(None,) * (4 - visible.dim())], kind="mask", axes=axes)
+            trace.record(f"position_{name}", by_position, kind="scores", axes=axes)
+
+
+def _of_positions(q: Tensor, encoded: Tensor, kv: KeyValues, positions: Tensor | None) -> Tensor:
+    """(B, H, T, K), (H, P, K) → (B, H, T, S): the part of the scores that depends on where queries and keys are."""
+    by_distance, n_keys = torch.einsum("bhtk,hpk->bhtp", q, encoded), kv.k.shape[2]
+    return by_key(by_distance, n_keys) if positions is None else by_key_at(by_distance, n_keys, positions)

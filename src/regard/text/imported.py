@@ -134,7 +134,9 @@ def _wordpiece(t: Any, vocabulary: ImportedVocabulary) -> Any:
 
 def _unigram(t: Any, vocabulary: ImportedVocabulary) -> Any:
     """As XLNetTokenizer."""
-    pieces = [*zip(vocabulary.pieces, vocabulary.scores, strict=True)]
+    special = {vocabulary.pad, vocabulary.bos, vocabulary.eos, vocabulary.mask}
+    names = (f"{piece} " if i in special else piece for i, piece in enumerate(vocabulary.pieces))  # no text has them
+    pieces = [*zip(names, vocabulary.scores, strict=True)]
     tokenizer = t.Tokenizer(t.models.Unigram(pieces, unk_id=vocabulary.unk, byte_fallback=False))
     steps = [t.normalizers.Replace("``", '"'), t.normalizers.Replace("''", '"'), t.normalizers.NFKD()]
     steps += [t.normalizers.StripAccents()] if vocabulary.strip_accents is not False else []

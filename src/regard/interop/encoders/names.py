@@ -1,4 +1,4 @@
-"""The names of the weights of BERT and ELECTRA in transformers, and here."""
+"""The names of the weights of BERT, ELECTRA and XLNet in transformers, and here."""
 
 from __future__ import annotations
 
@@ -62,6 +62,37 @@ def generator_weights(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     )
     given = {name: tensor for name, tensor in theirs.items() if name != "generator_lm_head.weight"}
     return _electra_renamed(given, "bert", heads)
+
+
+def xlnet_weights(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of an XLNetLMHeadModel. In attention it has (D, H, K) where a linear layer has (H · K, D)."""
+    attention = {"q": "query", "k": "key", "v": "value", "r": "distance"}
+    biases = {"r_w_bias": "self_attention.biases.u", "r_r_bias": "self_attention.biases.v", "r_s_bias": "segment_bias"}
+    whole = {"transformer.mask_emb": "query", "transformer.word_embedding.weight": "xlnet.words.embedding.weight"}
+    given: dict[str, Tensor] = {}
+    for name, tensor in theirs.items():
+        prefix, _, part = name.rpartition(".rel_attn.")
+        if name in whole:
+            given[name] = tensor.flatten() if name.endswith("mask_emb") else tensor
+        elif part in attention:
+            given[f"{prefix}.{attention[part]}.weight"] = tensor.flatten(1).T
+        elif part == "o":
+            given[f"{prefix}.out.weight"] = tensor.flatten(1)
+        elif part in biases or part == "seg_embed":
+            number = prefix.removeprefix("transformer.layer.")
+            whole[name] = f"xlnet.layers.{number}.{biases.get(part, 'segments')}"
+            given[name] = tensor
+        elif name != "lm_loss.weight":
+            given[name] = tensor
+    layer = r"transformer\.layer\.(\d+)"
+    patterns = (
+        (rf"{layer}\.(query|key|value|distance|out)", r"xlnet.layers.\1.self_attention.\2"),
+        (rf"{layer}\.rel_attn\.layer_norm", r"xlnet.layers.\1.residuals.0.norm"),
+        (rf"{layer}\.ff\.layer_norm", r"xlnet.layers.\1.residuals.1.norm"),
+        (rf"{layer}\.ff\.layer_1", r"xlnet.layers.\1.feed_forward.inner"),
+        (rf"{layer}\.ff\.layer_2", r"xlnet.layers.\1.feed_forward.outer"),
+    )
+    return renamed(given, patterns, whole | {"lm_loss.bias": "bias"})
 
 
 def _electra_renamed(theirs: Mapping[str, Tensor], body: str, heads: Renames) -> dict[str, Tensor]:

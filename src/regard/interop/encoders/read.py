@@ -1,4 +1,5 @@
-"""Imports directories of BertForPreTraining, BertForMaskedLM, ElectraForPreTraining and ElectraForMaskedLM."""
+"""Imports directories of BERT, ELECTRA and XLNet: BertForPreTraining, BertForMaskedLM, ElectraForPreTraining,
+ElectraForMaskedLM and XLNetLMHeadModel."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from regard.errors import ArtifactError
-from regard.interop.encoders.names import bert_weights, electra_weights, generator_weights
-from regard.interop.encoders.vocabulary import read_wordpiece
+from regard.interop.encoders.names import bert_weights, electra_weights, generator_weights, xlnet_weights
+from regard.interop.encoders.vocabulary import read_unigram, read_wordpiece
 from regard.interop.foreign import ForeignModel, Imported
 from regard.models import ARCHITECTURES, ModelSpec, named_weights, require_matching_tensors
 from regard.text import Tokenizer, TokenizerPair
@@ -22,6 +23,7 @@ _TIED = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
     "generator_lm_head.weight": "electra.embeddings.word_embeddings.weight",
+    "lm_loss.weight": "transformer.word_embedding.weight",
 }
 
 Rename = Callable[[Mapping[str, Tensor]], dict[str, Tensor]]
@@ -42,6 +44,26 @@ def import_electra(foreign: ForeignModel) -> Imported:
     if any(name.startswith("generator_") for name in _names(foreign)):
         return _imported(foreign, "bert", values | {"next_sentence": False}, generator_weights)
     return _imported(foreign, "electra", values | {"generator": 0.0}, electra_weights)
+
+
+def import_xlnet(foreign: ForeignModel) -> Imported:
+    """In both directions. The memory plays no part in reading a text that stands alone."""
+    foreign.require("ff_activation", "gelu", "gelu")
+    foreign.require("attn_type", "bi", "bi")
+    foreign.require("clamp_len", -1, -1)
+    for key, allowed in (("bi_data", False), ("same_length", False), ("tie_word_embeddings", True)):
+        foreign.require(key, allowed, allowed)
+    values = {
+        "n_layers": foreign.value("n_layer", 24),
+        "d_model": foreign.value("d_model", 1024),
+        "d_ff": foreign.value("d_inner", 4096),
+        "n_heads": foreign.value("n_head", 16),
+        "dropout": foreign.value("dropout", 0.1),
+        "norm_epsilon": foreign.value("layer_norm_eps", 1e-12),
+    }
+    width = values["d_model"] // max(1, values["n_heads"])
+    foreign.require("d_head", width, width)
+    return _imported(foreign, "xlnet", values, xlnet_weights, read_tokenizer=read_unigram)
 
 
 def _names(foreign: ForeignModel) -> frozenset[str]:
@@ -67,14 +89,19 @@ def _sizes(foreign: ForeignModel) -> dict[str, Any]:
 
 
 def _imported(
-    foreign: ForeignModel, architecture: str, values: Mapping[str, Any], rename: Rename, unused: tuple[str, ...] = ()
+    foreign: ForeignModel,
+    architecture: str,
+    values: Mapping[str, Any],
+    rename: Rename,
+    unused: tuple[str, ...] = (),
+    read_tokenizer: Callable[[ForeignModel], Tokenizer] = read_wordpiece,
 ) -> Imported:
     try:
         config = ARCHITECTURES[architecture].config.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise foreign.refused(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    tokenizer = read_wordpiece(foreign)
+    tokenizer = read_tokenizer(foreign)
     sizes = {
         "n_symbols": tokenizer.size,
         "n_segments": foreign.value("type_vocab_size", 2),

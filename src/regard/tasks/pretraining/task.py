@@ -177,6 +177,7 @@ def collator(passages: Passages, tokenizer: Tokenizer, config: PretrainedConfig)
         bos_id=tokenizer.bos_id,
         eos_id=tokenizer.eos_id,
         mask_id=tokenizer.mask_id,
+        n_before=config.n_before,
     )
 
 
@@ -184,7 +185,7 @@ def _samples(model: PretrainingModel, data: PretrainingData, device: torch.devic
     """Some validation passages with blanks, the words that belong there, and those of the model."""
     tokenizer, samples = data.tokenizers.source, []
     batch = next(iter(data.validation_batches(_TEST_TOKENS))).rows(slice(0, _N_SAMPLES)).to(device)
-    ids, segments, _ = batch.inputs
+    ids, segments = batch.inputs[:2]
     asked = is_asked(batch.targets[0])
     with evaluation_mode(model):
         words = model.read(ids.masked_fill(asked, tokenizer.mask_id), segments, asked).words  # type: ignore[arg-type]
