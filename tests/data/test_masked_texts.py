@@ -115,3 +115,34 @@ def test_spans_are_neighbouring_words_spread_over_the_text() -> None:
     assert asked.sum() / (ids >= 10).sum() == pytest.approx(1 / 6, abs=0.01)
     assert (asked[:, 1:] & asked[:, :-1]).sum() > 0.5 * asked.sum()
     assert (ids != 4).all()
+
+
+def test_the_text_before_a_passage_comes_with_it_and_is_of_the_same_document() -> None:
+    documents = [[np.arange(100 * d + 10 * i, 100 * d + 10 * i + 6, dtype=np.int32) for i in range(9)] for d in (1, 2)]
+    passages = Passages.of(documents, 12)
+    collate = MaskedTexts(
+        passages=passages, masking=Masking(hidden=0, random=0), asks=("words",), n_symbols=N_SYMBOLS, n_before=8,
+        **SPECIAL,
+    )  # fmt: skip
+    before = all_of(collate).inputs[3].numpy()
+    assert before.shape == (len(passages), 8)
+    for row, index in zip(before, range(len(passages)), strict=True):
+        text = np.concatenate(documents[passages.documents[index]])
+        end = text.tolist().index(passages.sentences(index)[0][0])
+        expected = text[max(0, end - 8) : end]
+        assert row.tolist() == [0] * (8 - len(expected)) + expected.tolist()
+    assert np.array_equal(collate(np.array([3]), Place(seed=9, epoch=4)).inputs[3].numpy(), before[3:4])
+
+
+def test_spans_are_hidden_by_the_order_alone() -> None:
+    """A sixth of the words is asked for, in spans of up to five, and all words are in the input."""
+    masking = Masking(share=1 / 6, hidden=0, random=0, span=5)
+    batch = all_of(collator(Passages.of(numbered_documents(40, 20), 120), masking, asks=("words",)))
+    ids, _, draws = (each.numpy() for each in batch.inputs)
+    words = batch.targets[0].numpy()
+    asked = words != NO_TARGET
+    assert np.array_equal(ids[asked], words[asked])
+    assert 0.14 < asked.sum() / (ids >= 10).sum() < 0.19
+    runs = [len(run) for row in asked for run in "".join(".x"[int(is_asked)] for is_asked in row).split(".") if run]
+    assert {1, 2, 3, 4, 5} <= set(runs) and np.mean(np.array(runs) <= 5) > 0.9
+    assert ((draws >= 0) == (asked | np.isin(ids, (2, 3)))).all()

@@ -39,10 +39,9 @@ def theirs_of(data: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor, Tenso
     asked = (data["words"] != NO_TARGET).gather(1, places)
     n_predictions = int(asked.sum(1).max())
     mapping = torch.zeros(len(ids), n_predictions, ids.shape[1])
-    for row, number, position in [
-        (row, number, int(p)) for row in range(len(ids)) for number, p in enumerate(asked[row].nonzero())
-    ]:
-        mapping[row, number, position] = 1.0
+    for row, of_row in enumerate(asked):
+        for number, position in enumerate(of_row.nonzero()):
+            mapping[row, number, position] = 1.0
     return (
         {
             "input_ids": ids,
