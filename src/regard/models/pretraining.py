@@ -6,11 +6,7 @@ Shapes: B batch, T length, N positions, V vocabulary
 from __future__ import annotations
 
 from abc import abstractmethod
-<<<<<<< HEAD
-from typing import Literal, NamedTuple
-=======
-from typing import ClassVar, Literal, NamedTuple, Self
->>>>>>> e90c6c2 (XLNet: permutations with two streams and memory; import with the ids and logits of transformers)
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from torch import Tensor, nn
