@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -105,7 +106,7 @@ def test_electra_marks_words_and_a_classifier_starts_from_it(inline: Inline, tex
     assert "replaced words (AUC)" in trained.stderr
     [answer] = map(json.loads, done(inline("predict", "run", "we saw a [MASK] film", "--json")).stdout.splitlines())
     assert len(answer["replaced"]) == 5 and len(answer["blanks"]) == 1
-    assert "replaced" in done(inline("look", "run", "we saw a dull film")).stdout
+    assert "generator writes" in done(inline("look", "run", "we saw a dull film")).stdout
     assert 0 < json.loads(done(inline("evaluate", "run", "valid.txt", "--json")).stdout)["metrics"]["replaced_auc"] < 1
 
     write_labelled(tmp_path / "train.tsv", 200)
@@ -128,6 +129,37 @@ def test_electra_marks_words_and_a_classifier_starts_from_it(inline: Inline, tex
             *tune[:2], "train.tsv", "--architecture", "electra", *TINY[2:], "--set=text.vocabulary=300", "--out", "new"
         )
     )
+
+
+def test_xlnet_predicts_words_in_any_order(inline: Inline, text: list[str], tmp_path: Path) -> None:
+    trained = done(inline("train", *text, *TINY, "--architecture", "xlnet", "--set=model.memory=8", "--out", "run"))
+    assert "hidden words" in trained.stderr
+    predicted = done(inline("predict", "run", "we saw a [MASK] film [MASK] night")).stdout.strip()
+    assert "[MASK]" not in predicted and predicted.count("\t") == 2
+    assert "no [MASK]" in inline("predict", "run", "one\ttwo").stderr
+    evaluated = json.loads(done(inline("evaluate", "run", "valid.txt", "--json")).stdout)
+    assert evaluated["metrics"]["word_accuracy"] == pytest.approx(describe(tmp_path / "run").facts["word_accuracy"])
+
+    look = json.loads(done(inline("look", "run", "we saw a dull film", "--json", "-")).stdout)
+    assert [piece["text"] for piece in look["source"]["pieces"]][-2:] == ["</s>", "<s>"]  # as it is read
+    left, right, shuffled = look["orders"]
+    assert left["places"] == [1, 2, 3, 4, 5] == right["places"][::-1] == sorted(shuffled["places"])
+    assert all(0 < p < 1 for order in look["orders"] for p in order["probabilities"])
+    query, content = (np.array(look["arrays"][f"order.{stream}"])[0] for stream in ("query", "content"))
+    assert np.array_equal(content, np.maximum(query, np.eye(len(query))))
+    assert not query[:-2].diagonal().any() and query[:, -2:].all()  # no word sees itself; all see the ends
+    assert query[:-2, :-2].sum() == (len(query) - 2) * (len(query) - 3) / 2
+    assert "random order" in done(inline("look", "run", "we saw a [MASK] film")).stdout
+    done(inline("look", "run", "we saw a dull film", "--png", "look.png"))
+    assert (tmp_path / "look.png").stat().st_size > 5_000
+
+    write_labelled(tmp_path / "train.tsv", 200)
+    few = [f"--set=training.{value}" for value in ("steps=10", "max_tokens=512", "two_processes=off")]
+    done(inline("train", "--labels", "train.tsv", "--from", "run", *few, "--out", "tuned"))
+    assert describe(tmp_path / "tuned").architecture == "xlnet"
+    look = json.loads(done(inline("look", "tuned", "a lovely film", "--json", "-")).stdout)
+    assert [word["text"] for word in look["words"]] == ["a", "lovely", "film"]
+    assert sum(word["gradient"] for word in look["words"]) == pytest.approx(1)
 
 
 def test_what_cannot_be_learned_is_said_before_training(inline: Inline, text: list[str], tmp_path: Path) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from regard.data import Batch
 from regard.errors import UserError
 from regard.lens.look_json import FORMAT, ArrayFormat, encoder, sites_dict
-from regard.models import Model
+from regard.models import Model, ModelConfig
 from regard.nn import Trace
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +42,11 @@ class SiteLook:
         """A Picture; raises UserError if the task has none."""
         raise UserError("there is no picture for a model of this task", hint="--json FILE has everything")
 
-    def draw(self, pieces: Sequence[str], title: str, subject: str) -> Any:
-        """A picture of the attention of a text to itself, one row of heads per layer; without attention, of states."""
+    def draw(self, pieces: Sequence[str], title: str, subject: str, masks: Sequence[tuple[str, Any]] = ()) -> Any:
+        """A picture of the attention of a text to itself, one row of heads per layer; without attention, of states.
+
+        `masks` are maps (T, T) above them, with their titles.
+        """
         from regard.lens.plots.heatmaps import AttentionMap, draw_grid, draw_units
 
         sites = [site for site in self.trace.sites("attention") if site.axes[1:] == ("source", "source")]
@@ -53,6 +58,8 @@ class SiteLook:
                 ]
                 for layer, site in enumerate(sites)
             ]
+            if masks:
+                maps.insert(0, [AttentionMap(name, mask) for name, mask in masks])
             return draw_grid(maps, pieces, pieces, f"Attention · {title}", (subject,))
         states = [site for site in self.trace.sites("state") if site.axes == ("source", "unit")]
         if not states:
@@ -65,6 +72,11 @@ class SiteLook:
         encode, sites = encoder(arrays), self.trace.sites()
         values = {site.path: encode(self.trace[site.path][0].float()) for site in sites}
         return {"format": FORMAT, "prediction": dict(self.prediction), **sites_dict(self.trace), "arrays": values}
+
+
+def as_read(config: ModelConfig, row: Sequence[T]) -> list[T]:
+    """A row of a batch of texts, in the order in which the layers read it, and a trace has it."""
+    return [*row[1:], row[0]] if config.bos_is_last else [*row]
 
 
 def _shown(value: Any) -> str:

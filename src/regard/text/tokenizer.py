@@ -122,6 +122,11 @@ class Tokenizer:
         space = SPACE if piece_id == UNK_ID and self.kind == "word" else ""  # an unknown word is a word
         return space + str(self._processor.id_to_piece(int(piece_id)))
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The symbols at the ends of a text: bos and eos."""
+        return self.bos_id, self.eos_id
+
     @cached_property
     def symbols(self) -> list[str]:
         """The piece of every id."""

@@ -97,8 +97,14 @@ export function formatPrediction(prediction) {
   return Object.entries(prediction).map(([name, value]) => `${name}: ${formatValue(value)}`).join(" · ");
 }
 
+/** Words with probabilities, such as what a model expects in the place of a missing one. */
+const isListOfWords = (/** @type {any} */ value) =>
+  Array.isArray(value) && value.length > 0 && value.every((each) => each?.text !== undefined && "probability" in each);
+
 /** @param {any} value of JSON */
 export function formatValue(value) {
+  if (isListOfWords(value)) return value.map(({ text, probability }) => `${text} ${percent(probability)}`).join(", ");
+  if (Array.isArray(value) && value.length && value.every(isListOfWords)) return value.map(formatValue).join(" · ");
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : formatNumber(value, 4);
   if (typeof value === "string" || Array.isArray(value) || value === null || typeof value !== "object") {
     return typeof value === "string" ? value : JSON.stringify(value);

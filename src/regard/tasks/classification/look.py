@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.data import Batch
 from regard.errors import UserError
-from regard.lens.inspect import SiteLook, inspect
+from regard.lens.inspect import SiteLook, as_read, inspect
 from regard.lens.look_json import ArrayFormat, encoder
 from regard.nn import Trace
 from regard.tasks.classification.predictor import Classifier
@@ -37,12 +37,13 @@ class ClassificationLook(SiteLook):
     """What a classifier computed for a text."""
 
     text: str
-    pieces: tuple[str, ...]  # (T,)
+    pieces: tuple[str, ...]  # (T,), as the model reads them
+    special: frozenset[str]  # bos and eos
     words: tuple[Word, ...]
     gradients: Tensor  # (T,) ‖∂ log p(label) / ∂ e_i‖ of every sub-word
 
     def to_dict(self, arrays: ArrayFormat = "list") -> dict[str, Any]:
-        pieces = [{"text": piece, "special": piece in ("<s>", "</s>")} for piece in self.pieces]
+        pieces = [{"text": piece, "special": piece in self.special} for piece in self.pieces]
         return super().to_dict(arrays) | {
             "source": {"text": self.text, "pieces": pieces},
             "words": [vars(word) for word in self.words],
@@ -70,9 +71,11 @@ def look_at_text(classifier: Classifier, value: Any) -> ClassificationLook:
     example, texts = classifier.read(value), classifier.texts_of(value)
     batch, [prediction] = classifier.batch([example]), classifier.predict([value])
     gradients = _gradients(classifier, batch, classifier.labels.index(prediction.label))
-    pieces = tuple(classifier.tokenizer.piece(i) for i in batch.inputs[0][0].tolist())
+    tokenizer = classifier.tokenizer
+    row = as_read(classifier.model.config, batch.inputs[0][0].tolist())
+    pieces, special = tuple(map(tokenizer.piece, row)), frozenset(map(tokenizer.piece, tokenizer.ends))
     words = [(number, word) for number, text in enumerate(texts) for word in normalise(text).split()]
-    spread = _by_word(pieces, gradients, len(words))
+    spread = _by_word(pieces, special, gradients, len(words))
     changed = [_without(texts, words, i) for i in range(min(len(words), _MAX_WORDS))]
     without = [p.probabilities[prediction.label] for p in classifier.predict(changed)]
     return ClassificationLook(
@@ -80,6 +83,7 @@ def look_at_text(classifier: Classifier, value: Any) -> ClassificationLook:
         prediction=prediction.to_dict(),
         text=" ⇥ ".join(texts),
         pieces=pieces,
+        special=special,
         words=tuple(
             Word(word, without[i] if i < len(without) else None, spread[i]) for i, (_, word) in enumerate(words)
         ),
@@ -101,11 +105,11 @@ def _gradients(classifier: Classifier, batch: Batch, label: int) -> Tensor:
     return norms
 
 
-def _by_word(pieces: tuple[str, ...], gradients: Tensor, n_words: int) -> list[float]:
+def _by_word(pieces: tuple[str, ...], special: frozenset[str], gradients: Tensor, n_words: int) -> list[float]:
     """The share of each word; a word that was cut off has none."""
     sums, word = [0.0] * n_words, -1
     for piece, gradient in zip(pieces, gradients.tolist(), strict=True):
-        if piece in ("<s>", "</s>"):
+        if piece in special:
             continue
         word += piece.startswith("▁")
         if 0 <= word < n_words:

@@ -14,6 +14,7 @@ import { Panel } from "./panel.js";
 import { VectorBars } from "./vector_bars.js";
 
 const SHOWN_ALTERNATIVES = 4;
+const SHOWN_GUESSES = 3;
 
 /** @typedef {{ path: string, kind: string, axes: string[], shape: number[] }} Site */
 
@@ -43,12 +44,14 @@ export class RecordedPanel {
   }
 
   #draw() {
-    const { model, steps, prediction, words, sites, attentions = ownAttentions(this.#look) } = this.#look;
+    const { model, steps, prediction, words, expected, orders, sites } = this.#look;
+    const { attentions = ownAttentions(this.#look) } = this.#look;
     setAttribute(this.element, "lang", language());
     this.element.replaceChildren(
       make("h2", {}, t("look.recorded.predictions")),
       make("div", { class: "table-scroll", tabindex: 0 }, steps ? stepTable(steps) : predictionTable(prediction)),
       ...(words?.length ? [dependenceTitle(), dependenceTable(words)] : []),
+      ...(expected?.length ? [make("h2", {}, t("look.recorded.expected")), expectedTable(expected, orders ?? [])] : []),
       ...attentions.flatMap((/** @type {any} */ attention) => mapPanels(this.#look, attention)),
       make("h2", {}, t("look.recorded.sites")),
       make("p", { class: "note" }, t("look.recorded.how", model?.size)),
@@ -104,6 +107,51 @@ function dependenceTable(/** @type {any[]} */ words) {
         wordElement(text, "source"),
         without === null ? "" : percent(without),
         percent(gradient),
+      ]),
+    ),
+  );
+}
+
+/**
+ * What a pre-trained encoder expects in the place of each word: when it is hidden, and in each order of the words.
+ * @param {any[]} expected
+ * @param {{ name: string, places: number[], probabilities: (number | null)[] }[]} orders
+ */
+function expectedTable(expected, orders) {
+  const share = (/** @type {number | null} */ value) => value === null ? "" : percent(value);
+  const guess = (/** @type {{ text: string, probability: number }} */ { text, probability }) => [
+    wordElement(text, "source"),
+    ` ${percent(probability)}`,
+  ];
+  const judges = expected.some(({ replaced }) => replaced !== null);
+  const writes = expected.some(({ written }) => written !== null);
+  return make(
+    "div",
+    { class: "table-scroll", tabindex: 0 },
+    table(
+      t("look.recorded.expected"),
+      [
+        t("look.recorded.word"),
+        t("look.recorded.hidden"),
+        t("look.recorded.guesses"),
+        ...(judges ? [t("look.recorded.replaced")] : []),
+        ...(writes ? [t("look.recorded.written")] : []),
+        ...orders.map(({ name }) => nameOf("orders", name)),
+      ],
+      expected.map(({ text, probability, guesses, replaced, written }, i) => [
+        wordElement(text, "source"),
+        share(probability),
+        make(
+          "span",
+          {},
+          guesses.slice(0, SHOWN_GUESSES).flatMap((/** @type {any} */ each, /** @type {number} */ number) => [
+            number ? ", " : "",
+            ...guess(each),
+          ]),
+        ),
+        ...(judges ? [share(replaced)] : []),
+        ...(writes ? [make("span", {}, written ? guess(written) : [])] : []),
+        ...orders.map(({ places, probabilities }) => `${places[i]}. ${share(probabilities[i])}`),
       ]),
     ),
   );
@@ -193,7 +241,7 @@ function vectorTable(caption, rows) {
 }
 
 /** In the page's language, or as the model calls it. */
-function nameOf(/** @type {"axes" | "kinds"} */ group, /** @type {string} */ name) {
+function nameOf(/** @type {"axes" | "kinds" | "orders"} */ group, /** @type {string} */ name) {
   const key = `look.recorded.${group}.${name}`;
   return t(key) === key ? name : t(key);
 }
