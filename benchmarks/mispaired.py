@@ -60,8 +60,7 @@ def measure(name: str, which: str, pairs: list[tuple[str, str]], share: float) -
     wrong = {i + 1 for i in moved if target[i] != pairs[i][1]}
     started_at = time.perf_counter()
     sample = PairSample()
-    for number, (src, tgt) in enumerate(zip(source, target, strict=True), start=1):
-        sample.add(number, src, tgt)
+    sample.add(zip(range(1, len(source) + 1), source, target, strict=True), len(source))
     pairing = Pairing(sample)
     seconds = time.perf_counter() - started_at
     lines = set(pairing.lines)

@@ -43,8 +43,7 @@ def mispair(target: list[str], share: float) -> tuple[list[str], set[int]]:
 
 def pairing(source: list[str], target: list[str]) -> Pairing:
     sample = PairSample()
-    for number, (src, tgt) in enumerate(zip(source, target, strict=True), start=1):
-        sample.add(number, src, tgt)
+    sample.add(zip(range(1, len(source) + 1), source, target, strict=True), len(source))
     return Pairing(sample)
 
 

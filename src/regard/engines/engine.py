@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
@@ -83,10 +82,3 @@ def load_engine(described: Description, engine: EngineName, precision: Precision
 def shipped_precision(facts: Mapping[str, Any]) -> Precision:
     """The precision of CTranslate2 by default: int8, unless a model turned out to lose quality with it."""
     return "float32" if facts.get("precision") == "float32" else "int8"
-
-
-def n_cores() -> int:
-    """The number of cores that this process may use, or of all cores where the system has no affinity (macOS)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

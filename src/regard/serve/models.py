@@ -12,8 +12,8 @@ from typing import Any
 from regard.artifact import Description, describe, search_options
 from regard.artifact.directory import read_tensor_shapes
 from regard.decoding.options import DecodingOptions
-from regard.engines.engine import n_cores
 from regard.errors import ArtifactError
+from regard.processes import n_cores
 from regard.tasks import load_predictor
 from regard.text.languages import Languages
 from regard.translator import Translator

@@ -8,6 +8,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 _ZSTD_CHUNK_BYTES = 4096  # small, to bound the decompressed size
 _MAX_EXAMPLES = 5
 
@@ -41,6 +42,13 @@ class ReadNotes:
     n_bad: int = 0
     bad_examples: list[str] = field(default_factory=list)
     bad_lines: list[int] = field(default_factory=list)
+
+    def add_bad(self, number: int, problem: str) -> None:
+        """Count a line that is not valid text."""
+        self.n_bad += 1
+        if len(self.bad_lines) < _MAX_EXAMPLES:
+            self.bad_lines.append(number)
+            self.bad_examples.append(f"line {number}: {problem}")
 
     def messages(self, path: str | Path) -> list[str]:
         """What a user should know about the file."""
@@ -97,16 +105,13 @@ def _read(path: Path, repair: Callable[[bytes, DataError], Repaired], notes: Rea
                 continue
         except UnicodeDecodeError:
             pass
-        problem, hint = _problem(raw)
+        problem, hint = line_problem(raw)
         repaired = repair(raw, DataError(f"{path}:{number}: {problem}", hint=hint))
-        notes.n_bad += 1
-        if len(notes.bad_lines) < _MAX_EXAMPLES:
-            notes.bad_lines.append(number)
-            notes.bad_examples.append(f"line {number}: {problem}")
+        notes.add_bad(number, problem)
         yield repaired
 
 
-def _problem(raw: bytes) -> tuple[str, str]:
+def line_problem(raw: bytes) -> tuple[str, str]:
     """Why a line is not valid text, and a hint."""
     try:
         column = raw.decode("utf-8").index("\x00") + 1
@@ -117,24 +122,41 @@ def _problem(raw: bytes) -> tuple[str, str]:
         return f"not valid UTF-8 (byte 0x{raw[error.start]:02x} at column {column})", hint
 
 
+def read_chunks(path: Path, notes: ReadNotes, n_bytes: int) -> Iterator[bytes]:
+    """The bytes of a file, decompressed and without a byte order mark, in chunks of about `n_bytes`."""
+    with _opened(path, notes) as stream:
+        chunks = iter(partial(stream.read, n_bytes), b"")
+        for number, chunk in enumerate(chunks):
+            yield chunk if number else _without_bom(chunk, path, notes)
+
+
+def too_long(path: Path, number: int) -> DataError:
+    """The error for a line that does not end."""
+    hint = "use a text file with one sentence per line"
+    return DataError(f"{path}:{number}: longer than {MAX_LINE_BYTES // 2**20} MB", hint=hint)
+
+
 def _raw_lines(path: Path, notes: ReadNotes) -> Iterator[bytes]:
-    """Lines as bytes, with their LF. Errors of the system or the decompressor become a DataError."""
+    """Lines as bytes, with their LF."""
+    with _opened(path, notes) as stream:
+        lines = iter(partial(stream.readline, MAX_LINE_BYTES), b"")
+        for number, raw in enumerate(lines, start=1):
+            if number == 1:
+                raw = _without_bom(raw, path, notes)
+                if not raw:
+                    return
+            if len(raw) >= MAX_LINE_BYTES:
+                raise too_long(path, number)
+            yield raw
+
+
+@contextmanager
+def _opened(path: Path, notes: ReadNotes) -> Iterator[BinaryIO]:
+    """A file, decompressed. Errors of the system or the decompressor become a DataError."""
     try:
         # by file descriptor: /dev/stdin may not exist, and would start a partly read file again
         with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
-            stream = _decompressed(file, notes)
-            lines = iter(partial(stream.readline, _MAX_LINE_BYTES), b"")
-            for number, raw in enumerate(lines, start=1):
-                if number == 1:
-                    raw = _without_bom(raw, path, notes)
-                    if not raw:
-                        return
-                if len(raw) >= _MAX_LINE_BYTES:
-                    raise DataError(
-                        f"{path}:{number}: longer than {_MAX_LINE_BYTES // 2**20} MB",
-                        hint="use a text file with one sentence per line",
-                    )
-                yield raw
+            yield _decompressed(file, notes)
     except (gzip.BadGzipFile, EOFError, zlib.error, zstandard.ZstdError) as error:
         hint = "the file is damaged or incomplete; copy it again"
         raise DataError(f"{path}: cannot be decompressed after line {notes.n_lines} ({error})", hint=hint) from error

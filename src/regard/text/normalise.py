@@ -11,9 +11,9 @@ import unicodedata
 _NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
     chr(plane * 0x10000 + last) for plane in range(17) for last in (0xFFFE, 0xFFFF)
 )
-_SPACES = f"\\s\x00-\x1f\x7f-\x9f\ufeff{_NONCHARACTERS}"
-_REPLACED_BY_SPACE = re.compile(f"[{_SPACES}]+")
-WORD = re.compile(f"[^{_SPACES}]+")  # as separated by `normalise`, in a text before normalisation
+SPACES = f"\\s\x00-\x1f\x7f-\x9f\ufeff{_NONCHARACTERS}"
+_REPLACED_BY_SPACE = re.compile(f"[{SPACES}]+")
+WORD = re.compile(f"[^{SPACES}]+")  # as separated by `normalise`, in a text before normalisation
 _PLAIN = re.compile(r"[!-~]+(?: [!-~]+)*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -27,8 +27,9 @@ from regard.engines.ctranslate2.search import (
     rank,
     search_settings,
 )
-from regard.engines.engine import Engine, Ids, PendingHypotheses, Precision, n_cores
+from regard.engines.engine import Engine, Ids, PendingHypotheses, Precision
 from regard.errors import ArtifactError, DataError
+from regard.processes import n_cores
 
 _seed_lock = Lock()  # CTranslate2 has one seed for the whole process
 

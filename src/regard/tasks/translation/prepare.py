@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from regard.artifact import Description
 from regard.data import TokenStore, build_store, open_store
 from regard.data.build import LinePair
-from regard.engines.engine import n_cores
 from regard.errors import DataError, RunError
+from regard.processes import n_cores
 from regard.tasks.task import OnProgress
 from regard.tasks.translation.sections import DataConfig, TextConfig
 from regard.tasks.vocabulary import cached_tokenizers, digest

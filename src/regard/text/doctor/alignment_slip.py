@@ -6,21 +6,22 @@ then finds the most likely sequence of offsets between the files. A change of of
 no change.
 """
 
-import re
-import zlib
-from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from regard.text.code_points import CodeLines, code_table
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bins = NDArray[np.uint8]
 
 MAX_OFFSET = 5
-MAX_LINES = 5_000_000  # later lines are ignored; memory per line is 12 bytes for each side, and finally 80
+WINDOW_LINES = 1_000_000  # memory per line is 12 bytes for each side, and about 100 while a window is examined
 _OFFSETS = np.arange(-MAX_OFFSET, MAX_OFFSET + 1)
 _CHANCE_OFFSETS = (23, -29, 38, -44)  # odd and even; so far apart that lines match only by chance
 _NO_MATCH = len(_OFFSETS)  # the row for lines that match no line nearby
@@ -32,7 +33,8 @@ _MIN_LINES = 60
 _MIN_UNMATCHED = 200  # lines in a row without a match, to be reported
 _CHANGE_COST = 30.0  # nats of evidence needed for a change of offset
 _MAX_EVIDENCE = 2.5  # nats per line
-_TOKEN = re.compile(r"\d+|[^\W\d_]+|[^\w\s.,]")
+_SIGN = 3  # kind of a token; each sign is one
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _PREFIX = 4  # letters of a token that are compared: "Kamera" and "Kameras" are equal
 
 
@@ -55,42 +57,110 @@ class Alignment:
     """Whether aligned lines match better than lines far apart."""
 
 
+@dataclass(frozen=True)
 class SideFeatures:
     """For each line of one side, its length and a 64-bit signature of its tokens."""
 
+    lengths: Floats
+    signatures: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, lines: CodeLines) -> "SideFeatures":
+        """Lines without upper case. Tokens are equal if their kind and their first letters are."""
+        codes = lines.codes
+        kinds = _kinds()[codes]
+        is_start = kinds > 0
+        is_start[1:] &= (kinds[1:] != kinds[:-1]) | (kinds[1:] == _SIGN)
+        starts = np.flatnonzero(is_start)
+        padded_codes, padded_kinds = (
+            np.concatenate([values, np.zeros(_PREFIX, values.dtype)]) for values in (codes, kinds)
+        )
+        hashes, inside = codes[starts].astype(np.uint64), kinds[starts] != _SIGN
+        for place in range(1, _PREFIX):
+            inside &= padded_kinds[starts + place] == kinds[starts]
+            hashes = hashes * _FACTOR + np.where(inside, padded_codes[starts + place], 0)
+        bits = np.uint64(1) << ((hashes * _FACTOR) >> np.uint64(58))
+        places = np.searchsorted(lines.ends, starts)  # the lines of the tokens
+        signatures = np.zeros(len(lines.ends), np.uint64)
+        if len(starts):
+            first = np.flatnonzero(np.diff(places, prepend=-1))
+            signatures[places[first]] = np.bitwise_or.reduceat(bits, first)
+        return cls(lines.lengths.astype(np.float32), signatures)
+
+    @classmethod
+    def join(cls, parts: Sequence["SideFeatures"]) -> "SideFeatures":
+        """Several blocks of lines as one."""
+        return cls(
+            np.concatenate([part.lengths for part in parts]), np.concatenate([part.signatures for part in parts])
+        )
+
+    def __getitem__(self, lines: slice) -> "SideFeatures":
+        return SideFeatures(self.lengths[lines], self.signatures[lines])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+@lru_cache
+def _kinds() -> Bins:
+    """Of each code point: a digit, a letter, a sign, or 0 for what separates tokens."""
+    kinds = np.zeros(0x110000, np.uint8)
+    for kind, pattern in enumerate((r"\d", r"[^\W\d_]", r"[^\w\s.,]"), start=1):
+        kinds[code_table(pattern)] = kind
+    return kinds
+
+
+class AlignmentScan:
+    """Finds the slips of files of any length, window by window, in bounded memory."""
+
     def __init__(self) -> None:
-        self.lengths = array("f")
-        self.signatures = array("Q")
+        self._parts: list[tuple[SideFeatures, SideFeatures]] = []
+        self._n_waiting = self._n_done = 0
+        self._row = MAX_OFFSET  # at the end of the last window
+        self._changes = [_Change(0, MAX_OFFSET, True)]
+        self._related = False
 
-    def add(self, line: str) -> None:
-        if len(self.signatures) >= MAX_LINES:
-            return
-        signature = 0
-        for token in _TOKEN.findall(line):
-            signature |= _bit(token[:_PREFIX])
-        self.signatures.append(signature)
-        self.lengths.append(len(line))
+    def add(self, source: SideFeatures, target: SideFeatures) -> None:
+        """Add a block of lines: equally many of both sides, except at the end."""
+        self._parts.append((source, target))
+        self._n_waiting += min(len(source), len(target))
+        if self._n_waiting >= WINDOW_LINES + WINDOW_LINES // 2:
+            self._examine(WINDOW_LINES)
+
+    def finish(self) -> Alignment | None:
+        """The slips; None if the files are too short to decide."""
+        if self._n_waiting >= _MIN_LINES:
+            self._examine(self._n_waiting)
+        if not self._n_done:
+            return None
+        return Alignment(_slips(self._changes) if self._related else (), self._related)
+
+    def _examine(self, n: int) -> None:
+        source, target = (SideFeatures.join(side) for side in zip(*self._parts, strict=True))
+        pairs = _Pairs(source, target, n)
+        path = pairs.first_guess()
+        for _ in range(3):
+            scores = pairs.scores(path)
+            path = _best_path(scores, self._row)
+        if pairs.are_related(path):
+            self._related = True
+            changes = [_Change(line, row, True) for line, row in _changes(path, scores, self._row)]
+            changes = [change._replace(is_shown=pairs.is_shown(change, changes)) for change in changes]
+        else:
+            changes = [_Change(0, _NO_MATCH, True)] if self._row != _NO_MATCH else []
+        self._changes += [change._replace(line=self._n_done + change.line) for change in changes]
+        self._row = self._changes[-1].row
+        self._parts = [(source[n:], target[n:])]
+        self._n_done += n
+        self._n_waiting -= n
 
 
-@lru_cache(maxsize=200_000)
-def _bit(token: str) -> int:
-    return 1 << (zlib.crc32(token.encode("utf-8", "replace")) & 63)
+class _Change(NamedTuple):
+    """From a line on, counted from 0, another offset."""
 
-
-def align(source: SideFeatures, target: SideFeatures) -> Alignment | None:
-    """The slips between the sides; None if the files are too short to decide."""
-    n = min(len(source.signatures), len(target.signatures))
-    if n < _MIN_LINES:
-        return None
-    pairs = _Pairs(source, target, n)
-    path = pairs.first_guess()
-    for _ in range(3):
-        scores = pairs.scores(path)
-        path = _best_path(scores)
-    if not pairs.are_related(path):
-        return Alignment((), related=False)
-    slips = [slip for slip in _slips(path, scores) if slip.offset is not None or pairs.is_unmatched(slip)]
-    return Alignment(tuple(slips), related=True)
+    line: int
+    row: int
+    is_shown: bool
 
 
 class _Pairs:
@@ -99,7 +169,7 @@ class _Pairs:
     def __init__(self, source: SideFeatures, target: SideFeatures, n: int) -> None:
         self.n = n
         self.source_bins, self.target_bins = (_length_bins(side.lengths, n) for side in (source, target))
-        self.source_bits, self.target_bits = (np.array(side.signatures[:n], np.uint64) for side in (source, target))
+        self.source_bits, self.target_bits = (side.signatures[:n] for side in (source, target))
 
     def bins(self, offset: int) -> tuple[Bins, Bins]:
         """For each source line and the target line at this offset, the bin of their lengths and of their overlap."""
@@ -135,9 +205,12 @@ class _Pairs:
                 agreement[here] = self.agreement(int(offset))[here]
         return self._better_than_chance(agreement, 0, self.n)
 
-    def is_unmatched(self, slip: Slip) -> bool:
-        """Whether the lines after the slip match nothing; unusual text that is still parallel is not a slip."""
-        low, high = slip.line - 1, (slip.until or self.n + 1) - 1
+    def is_shown(self, change: "_Change", changes: list["_Change"]) -> bool:
+        """Whether lines without a match really match nothing; unusual text that is still parallel is not a slip."""
+        if change.row != _NO_MATCH:
+            return True
+        later = (other.line for other in changes if other.line > change.line and other.row == MAX_OFFSET)
+        low, high = change.line, next(later, self.n)
         return high - low >= _MIN_UNMATCHED and not self._better_than_chance(self.agreement(0)[low:high], low, high)
 
     def _better_than_chance(self, agreement: Floats, low: int, high: int) -> bool:
@@ -171,9 +244,9 @@ def _log_ratio(matched: Ints, unmatched: Ints) -> Floats:
     return ratio
 
 
-def _length_bins(lengths: "array[float]", n: int) -> Bins:
+def _length_bins(lengths: Floats, n: int) -> Bins:
     """Deciles of the log length relative to the neighbouring lines, so that files sorted by length work too."""
-    logs = np.log1p(np.array(lengths[:n], np.float64))
+    logs = np.log1p(lengths[:n].astype(np.float64))
     reach = min(50, n // 4)
     sums = np.concatenate([[0.0], np.cumsum(logs)])
     low, high = np.maximum(np.arange(n) - reach, 0), np.minimum(np.arange(n) + reach + 1, n)
@@ -183,15 +256,18 @@ def _length_bins(lengths: "array[float]", n: int) -> Bins:
     return bins
 
 
-def _best_path(scores: Floats) -> Ints:
-    """The most likely row (offset) for each line, with a cost for each change: Viterbi over blocks of lines."""
+def _best_path(scores: Floats, first: int) -> Ints:
+    """The most likely row (offset) for each line, with a cost for each change: Viterbi over blocks of lines.
+
+    The path comes from the row `first`.
+    """
     n = scores.shape[1]
     starts = np.arange(0, n, _BLOCK)
     blocks = np.add.reduceat(scores, starts, axis=1).T  # (blocks, offsets)
     cost = _CHANGE_COST + np.log(max(n, 1))
     previous = np.empty(blocks.shape, np.int8)
     stay = np.arange(blocks.shape[1])
-    value = blocks[0] - cost * (stay != MAX_OFFSET)
+    value = blocks[0] - cost * (stay != first)
     for step in range(1, len(blocks)):
         best = int(value.argmax())
         moves = value[best] - cost > value
@@ -205,17 +281,22 @@ def _best_path(scores: Floats) -> Ints:
     return np.repeat(rows, _BLOCK)[:n]
 
 
-def _slips(path: Ints, scores: Floats) -> list[Slip]:
-    """The slips of a path; each change of offset is moved to the line nearby that fits best."""
-    changes = [(0, int(path[0]))]
+def _changes(path: Ints, scores: Floats, first: int) -> list[tuple[int, int]]:
+    """Where the path has another row than before, and which; moved to the line nearby that fits best."""
+    changes = [(0, int(path[0]))] if path[0] != first else []
     for change in (int(i) + 1 for i in np.flatnonzero(np.diff(path))):
         before, after = int(path[change - 1]), int(path[change])
         low, high = max(0, change - 4 * _BLOCK), min(len(path), change + 4 * _BLOCK)
         gain = np.cumsum(scores[before, low:high] - scores[after, low:high])
         changes.append((low + int(np.concatenate([[0.0], gain]).argmax()), after))
+    return changes
+
+
+def _slips(changes: list[_Change]) -> tuple[Slip, ...]:
     slips = []
-    for i, (line, row) in enumerate(changes):
-        if row != MAX_OFFSET:
-            until = next((later + 1 for later, new in changes[i + 1 :] if new == MAX_OFFSET), None)
-            slips.append(Slip(line=line + 1, offset=None if row == _NO_MATCH else row - MAX_OFFSET, until=until))
-    return slips
+    for i, change in enumerate(changes):
+        if change.row != MAX_OFFSET and change.is_shown:
+            until = next((later.line + 1 for later in changes[i + 1 :] if later.row == MAX_OFFSET), None)
+            offset = None if change.row == _NO_MATCH else change.row - MAX_OFFSET
+            slips.append(Slip(line=change.line + 1, offset=offset, until=until))
+    return tuple(slips)

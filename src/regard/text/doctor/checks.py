@@ -1,9 +1,8 @@
 """The checks of the data doctor: their thresholds and messages."""
 
-import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +14,13 @@ from regard.text.lines import ReadNotes
 
 MAX_EXAMPLES = 5
 MIN_LENGTH_TO_COMPARE = 20  # characters; the lengths of a short good pair can differ by any factor
+_RATIO_STEPS = 1_000  # ratios are distinguished to 0.1%
+_MAX_RATIO = 8 * _RATIO_STEPS
+_RATIOS = np.arange(-_MAX_RATIO, _MAX_RATIO + 1) / _RATIO_STEPS
 _MIN_RATIOS = 20  # pairs; with fewer, no ratio is called unusual
-_MAX_SENTENCE_LENGTH = 2_000  # characters
+MAX_SENTENCE_LENGTH = 2_000  # characters
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
-_ODD = {
+ODD = {
     "line separators": re.compile("[\x0b\x0c\r\x1c-\x1f\x85\u2028\u2029]"),
     "control characters": re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]"),
     "replacement characters (U+FFFD)": re.compile("\ufffd"),
@@ -26,7 +28,8 @@ _ODD = {
     "byte order marks inside the text": re.compile("\ufeff"),
     "signs of a wrong encoding, as in 'Ã¼' for 'ü'": re.compile("[ÃÂ][\x80-\xbf]|â€"),
 }
-_ANY_ODD = re.compile("|".join(pattern.pattern for pattern in _ODD.values()))
+# a character that all of these have, not to look for all of them in every line
+ANY_ODD = f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd{_PRIVATE}ÃÂâ]"
 _ODD_ADVICE = "such characters become spaces, or remain as noise; remove them from the original files if you can"
 
 
@@ -37,10 +40,12 @@ class Occurrences:
         self.count = 0
         self.lines: list[int] = []
 
-    def add(self, number: int) -> None:
-        self.count += 1
-        if len(self.lines) < MAX_EXAMPLES:
-            self.lines.append(number)
+    def add(self, numbers: Iterable[int]) -> None:
+        """Add lines, in ascending order."""
+        for number in numbers:
+            self.count += 1
+            if len(self.lines) < MAX_EXAMPLES:
+                self.lines.append(number)
 
     def findings(self, kind: str, severity: Severity, message: str, advice: str) -> Iterator[Finding]:
         """A finding about these lines, if there are any."""
@@ -57,24 +62,11 @@ class SideChecks:
         self.blank, self.long = Occurrences(), Occurrences()
         self.odd: dict[str, Occurrences] = {}
 
-    def add(self, number: int, raw: str, clean: str) -> None:
-        """Add a line, raw and normalised."""
-        if not clean:
-            self.blank.add(number)
-        self.characters[len(clean)] += 1
-        self.words[clean.count(" ") + 1 if clean else 0] += 1
-        if len(clean) > _MAX_SENTENCE_LENGTH:
-            self.long.add(number)
-        if not (raw.isascii() and raw.isprintable()) and _ANY_ODD.search(raw):
-            for name, pattern in _ODD.items():
-                if pattern.search(raw):
-                    self.odd.setdefault(name, Occurrences()).add(number)
-
     def findings(self, name: str) -> Iterator[Finding]:
         blank, long = self.blank, self.long
         message = f"{name}: {_many(blank.count, 'blank lines')}"
         yield from blank.findings("blank", self._severity(blank), message, "they are not used in training")
-        message = f"{name}: {_lines(long.count)} longer than {_MAX_SENTENCE_LENGTH} characters"
+        message = f"{name}: {_lines(long.count)} longer than {MAX_SENTENCE_LENGTH} characters"
         yield from long.findings("very-long", "warning", message, "split them, with one sentence per line")
         for description, odd in self.odd.items():
             message = f"{name}: {_lines(odd.count)} with {description}"
@@ -82,11 +74,6 @@ class SideChecks:
 
     def _severity(self, occurrences: Occurrences) -> Severity:
         return "warning" if occurrences.count > 0.01 * self.characters.total() else "note"
-
-
-def text_hash(text: str) -> int:
-    """A 64-bit hash that is the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest(), "little")
 
 
 def reading_findings(name: str, notes: ReadNotes) -> Iterator[Finding]:
@@ -136,39 +123,65 @@ def pair_findings(
     yield from equal_sides.findings("source-equals-target", severity, message, advice)
 
 
-def duplicates(unit: str, count: int, n_pairs: int) -> Iterator[Finding]:
+def duplicates(unit: str, count: int, n_pairs: int, lines: Sequence[int]) -> Iterator[Finding]:
     """Repeated pairs or sources."""
     if count:
         share = count / n_pairs
         severity: Severity = "warning" if unit == "pairs" and share > 0.1 else "note"
         advice = "repeated lines get more weight in training; remove them unless that is intended"
-        yield Finding(f"duplicate-{unit}", severity, count, (), f"{_many(count, unit)} repeated ({share:.1%})", advice)
+        message = f"{_many(count, unit)} repeated ({share:.1%})"
+        yield Finding(f"duplicate-{unit}", severity, count, tuple(lines), message, advice)
 
 
-def usual_ratio(ratios: NDArray[np.float64]) -> tuple[float, float] | None:
-    """The logarithm of the usual length ratio, and by how much it may differ; None for a few pairs."""
-    if len(ratios) < _MIN_RATIOS:
-        return None
-    logs = np.log(ratios)
-    median = float(np.median(logs))
-    spread = 1.4826 * float(np.median(np.abs(logs - median)))  # a robust standard deviation
-    return median, max(6 * spread, float(np.log(2.5)))
+class LengthRatios:
+    """How many times as long targets are as their sources: the logarithms, rounded."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(2 * _MAX_RATIO + 1, np.int64)
+        self.long = np.zeros_like(self.counts)  # of these, those of long pairs
+        self._lines: list[list[int]] = [[] for _ in self.counts]  # the first long pairs of each ratio
+
+    def add(self, source: NDArray[np.int64], target: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
+        """Add pairs with these lengths in characters."""
+        ratios = np.rint(np.log(target / source) * _RATIO_STEPS).astype(np.int64)
+        bins = np.clip(ratios, -_MAX_RATIO, _MAX_RATIO) + _MAX_RATIO
+        is_long = np.maximum(source, target) >= MIN_LENGTH_TO_COMPARE
+        self.counts += np.bincount(bins, minlength=len(self.counts))
+        new = bins[is_long & (self.long[bins] < MAX_EXAMPLES)], lines[is_long & (self.long[bins] < MAX_EXAMPLES)]
+        for place, line in zip(*map(np.ndarray.tolist, new), strict=True):
+            if len(self._lines[place]) < MAX_EXAMPLES:
+                self._lines[place].append(line)
+        self.long += np.bincount(bins[is_long], minlength=len(self.counts))
+
+    def usual(self) -> tuple[float, float] | None:
+        """The logarithm of the usual ratio, and by how much it may differ; None for a few pairs."""
+        if self.counts.sum() < _MIN_RATIOS:
+            return None
+        median = _median(_RATIOS, self.counts)
+        spread = 1.4826 * _median(np.abs(_RATIOS - median), self.counts)  # a robust standard deviation
+        return median, max(6 * spread, float(np.log(2.5)))
+
+    def outliers(self) -> Iterator[Finding]:
+        """Pairs whose ratio is unusual in this corpus."""
+        usual = self.usual()
+        if usual is None:
+            return
+        median, limit = usual
+        places = np.flatnonzero((np.abs(_RATIOS - median) > limit) & (self.long > 0))
+        if len(places):
+            count = int(self.long[places].sum())
+            severity: Severity = "warning" if count > 0.02 * self.counts.sum() else "note"
+            pairs = _many(count, "pairs")
+            message = f"{pairs} with an unusual length ratio (median target/source: {np.exp(median):.2f})"
+            advice = "check them: often a wrong or incomplete translation"
+            first = sorted(line for place in places for line in self._lines[place])[:MAX_EXAMPLES]
+            yield Finding("length-ratio", severity, count, tuple(first), message, advice)
 
 
-def length_ratio_outliers(ratios: NDArray[np.float64], lines: NDArray[np.int64]) -> Iterator[Finding]:
-    """Pairs whose length ratio is unusual in this corpus."""
-    usual = usual_ratio(ratios)
-    if usual is None:
-        return
-    median, limit = usual
-    outliers = lines[(np.abs(np.log(ratios) - median) > limit) & (lines > 0)]
-    if len(outliers):
-        severity: Severity = "warning" if len(outliers) > 0.02 * len(ratios) else "note"
-        pairs = _many(len(outliers), "pairs")
-        message = f"{pairs} with an unusual length ratio (median target/source: {np.exp(median):.2f})"
-        advice = "check them: often a wrong or incomplete translation"
-        first = tuple(int(line) for line in outliers[:MAX_EXAMPLES])
-        yield Finding("length-ratio", severity, len(outliers), first, message, advice)
+def _median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(counts[order])
+    return float(values[order[np.searchsorted(below, below[-1] / 2)]])
 
 
 def leak(name: str, n_leaked: int, n_lines: int, lines: list[int]) -> Finding:
@@ -213,11 +226,11 @@ def _mispaired(pairing: Pairing) -> Finding:
     return Finding("mispaired", severity, count, tuple(pairing.lines[:MAX_EXAMPLES]), message, _MISPAIRED_ADVICE)
 
 
-def limited(what: str, n_examined: int, n_all: int) -> Iterator[Finding]:
-    """A check that did not look at everything."""
+def sampled(n_examined: int, n_all: int) -> Iterator[Finding]:
+    """Words are compared in a sample only."""
     if n_examined < n_all:
-        message = f"{what}: only {n_examined:,} of {n_all:,} were examined"
-        yield Finding("limited", "note", n_all - n_examined, (), message, "split the corpus to examine all of it")
+        message = f"pairs whose words do not match: only {n_examined:,} of {n_all:,} were examined"
+        yield Finding("limited", "note", n_all - n_examined, (), message, "`--write DIR` examines all of them")
 
 
 _UNRELATED = "lines match no better in place than elsewhere"

@@ -14,8 +14,8 @@ import numpy as np
 
 from regard.errors import DataError
 from regard.text.corpus import Corpus
-from regard.text.doctor.checks import MIN_LENGTH_TO_COMPARE, text_hash, usual_ratio
-from regard.text.doctor.examine import MAX_HASHES, Examination
+from regard.text.doctor.checks import MIN_LENGTH_TO_COMPARE
+from regard.text.doctor.examine import Examination, hash_texts
 from regard.text.doctor.findings import CorpusReport
 from regard.text.normalise import normalise
 
@@ -84,35 +84,42 @@ def _write(outputs: Sequence[TextIO], pair: _Pair) -> None:
 
 def _judged(examination: Examination) -> Iterator[tuple[str | None, _Pair]]:
     """Every pair, in order, with the reason why it is rejected, or None."""
-    seen: set[int] = set()
-    usual = usual_ratio(np.array(examination.ratios, np.float64))
-    rows = enumerate(examination.rows(again=True), start=1)
+    repeated = np.sort(np.concatenate([*examination.repeats["pairs"].lines()]))
+    rows = enumerate(examination.rows(), start=1)
     while chunk := list(islice(rows, _CHUNK)):
-        reasons, pairs = [], []
-        for number, (source, target) in chunk:
-            pairs.append((number, source or "", target or ""))
-            is_text = source is not None and target is not None
-            reasons.append(_reason(pairs[-1], examination, seen, usual) if is_text else "not valid text")
+        is_text = [source is not None and target is not None for _, (source, target) in chunk]
+        pairs = [(number, source or "", target or "") for number, (source, target) in chunk]
+        low, high = np.searchsorted(repeated, [pairs[0][0], pairs[-1][0] + 1])
+        judged = _reasons(pairs, examination, set(repeated[low:high].tolist()))
+        reasons = [reason if valid else "not valid text" for reason, valid in zip(judged, is_text, strict=True)]
         good = [index for index, reason in enumerate(reasons) if reason is None]
         for index in _mispaired(examination, [pairs[index] for index in good]):
             reasons[good[index]] = "words do not match"
         yield from zip(reasons, pairs, strict=True)
 
 
-def _reason(pair: _Pair, examination: Examination, seen: set[int], usual: tuple[float, float] | None) -> str | None:
+def _reasons(pairs: Sequence[_Pair], examination: Examination, repeated: set[int]) -> list[str | None]:
+    sides = [hash_texts(texts)[0] for texts in ([pair[1] for pair in pairs], [pair[2] for pair in pairs])]
+    usual = examination.ratios.usual()
+    tests = set(examination.test_hashes.tolist())
+    return [
+        _reason(pair, hashes, tests, pair[0] in repeated, usual)
+        for pair, hashes in zip(pairs, zip(*sides, strict=True), strict=True)
+    ]
+
+
+def _reason(
+    pair: _Pair, hashes: tuple[int, int], tests: set[int], is_repeated: bool, usual: tuple[float, float] | None
+) -> str | None:
     source, target = normalise(pair[1]), normalise(pair[2])
     if not source or not target:
         return "blank"
-    folded = [text_hash(text.casefold()) for text in (source, target)]
-    if folded[0] == folded[1]:
+    if hashes[0] == hashes[1]:
         return "the same on both sides"
-    if examination.test_hashes.intersection(folded):
+    if tests.intersection(hashes):
         return "in the test set"
-    key = hash(tuple(folded))
-    if key in seen:
+    if is_repeated:
         return "repeated"
-    if len(seen) < MAX_HASHES:
-        seen.add(key)
     is_long = max(len(source), len(target)) >= MIN_LENGTH_TO_COMPARE
     if usual is not None and is_long and abs(log(len(target) / len(source)) - usual[0]) > usual[1]:
         return "unusual length ratio"

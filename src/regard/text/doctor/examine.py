@@ -1,27 +1,31 @@
-"""Examines a parallel corpus in one pass and bounded memory."""
+"""Examines a parallel corpus of any size in one pass, in bounded memory and on all cores."""
 
-from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 
+from regard.processes import n_cores, ordered_map
+from regard.text.blocks import RawBlock, read_blocks
+from regard.text.code_points import CodeLines, fold_table, hash_lines, normalise_lines
 from regard.text.corpus import Corpus
 from regard.text.doctor import checks
-from regard.text.doctor.alignment_slip import MAX_LINES, SideFeatures, align
-from regard.text.doctor.checks import MAX_EXAMPLES, Occurrences, SideChecks, text_hash
+from regard.text.doctor.alignment_slip import Alignment, AlignmentScan
+from regard.text.doctor.block_facts import BlockFacts, Hashes, Histogram, SideFacts, examine_block
+from regard.text.doctor.checks import MAX_EXAMPLES, LengthRatios, Occurrences, SideChecks
 from regard.text.doctor.findings import CorpusReport, Finding, LengthStatistics, SideStatistics
 from regard.text.doctor.mispaired import MIN_PAIRS, Pairing, PairSample
+from regard.text.doctor.repeats import Repeats
 from regard.text.lines import ReadNotes, read_lines, read_lines_or_none, require_file
 from regard.text.normalise import normalise
 
 ProgressCallback = Callable[[int, int | None], None]
 """Called with the number of bytes read, and the total (None for compressed files)."""
 
-MAX_HASHES = 10_000_000  # 8 bytes each; later pairs are not checked for duplicates
-_PROGRESS_LINES = 2_000
+_MIN_BYTES_FOR_PROCESSES = 30_000_000  # starting them takes half a second
 _ORDER = {"spoils": 0, "warning": 1, "note": 2}
 _Row = tuple[str | None, str | None]
 
@@ -40,14 +44,21 @@ def read_corpus(
     for path in (*corpus.files, *(path for data in against for path in _files(data))):
         require_file(path)
     examination = Examination(corpus, [test_set for data in against for test_set in _test_sets(data)])
-    total = _n_bytes(corpus)
-    for number, row in enumerate(examination.rows(), start=1):
-        examination.add(number, row)
-        if progress is not None and number % _PROGRESS_LINES == 0:
+    total = n_bytes(corpus)
+    examine = partial(examine_block, examination.test_hashes)
+    for facts in ordered_map(examine, examination.tasks(), n_processes(corpus)):
+        examination.add(facts)
+        if progress is not None:
             progress(min(examination.n_bytes, total) if total else examination.n_bytes, total)
     if progress is not None and total:
         progress(total, total)
     return examination
+
+
+def n_processes(corpus: Corpus) -> int:
+    """How many processes are worth starting to read a corpus."""
+    size = sum(path.stat().st_size for path in corpus.files if path.is_file())
+    return n_cores() if size > _MIN_BYTES_FOR_PROCESSES else 1
 
 
 class _TestLines:
@@ -56,10 +67,19 @@ class _TestLines:
     def __init__(self, name: str, lines: Iterable[str]) -> None:
         self.name = name
         self.hashes: dict[int, int] = {}  # hash → number of the first line with it
-        for number, line in enumerate(lines, start=1):
-            clean = normalise(line)
-            if clean:
-                self.hashes.setdefault(text_hash(clean.casefold()), number)
+        digests, is_filled = hash_texts(lines)
+        for number, (digest, filled) in enumerate(zip(digests, is_filled, strict=True), start=1):
+            if filled:
+                self.hashes.setdefault(digest, number)
+
+
+def hash_texts(lines: Iterable[str]) -> tuple[list[int], list[bool]]:
+    """Hashes of lines as `examine_block` makes them, and whether they have text."""
+    text = "".join(f"{line}\n" for line in lines)
+    clean, _ = normalise_lines(CodeLines.of(text), text)
+    hashes: list[int] = hash_lines(CodeLines(fold_table()[clean.codes])).tolist()
+    is_filled: list[bool] = (clean.lengths > 0).tolist()
+    return hashes, is_filled
 
 
 def _files(data: str | Path | Corpus) -> tuple[Path, ...]:
@@ -85,74 +105,66 @@ class Examination:
     def __init__(self, corpus: Corpus, test_sets: list[_TestLines]) -> None:
         self.corpus = corpus
         self.test_sets = test_sets
-        self.test_hashes = frozenset(digest for test_set in test_sets for digest in test_set.hashes)
+        test_hashes = sorted({digest for test_set in test_sets for digest in test_set.hashes})
+        self.test_hashes: Hashes = np.array(test_hashes, np.uint64)
         self.leaked: tuple[set[int], set[int]] = (set(), set())  # test hashes that occur on each side
         self.sides = (SideChecks(), SideChecks())
-        self.features = (SideFeatures(), SideFeatures())
         self.notes = (ReadNotes(), ReadNotes())
         self.n_pairs = self.n_bytes = 0
         self.equal_sides, self.one_side_blank, self.bad_tabs = Occurrences(), Occurrences(), Occurrences()
-        self.pair_hashes, self.source_hashes = array("Q"), array("Q")
-        self.ratios, self.ratio_lines = array("f"), array("I")
+        self.repeats = {"pairs": Repeats(), "sources": Repeats()}
+        self.ratios = LengthRatios()
         self.sample = PairSample()
+        self._scan = AlignmentScan()
 
-    def rows(self, *, again: bool = False) -> Iterator[_Row]:
-        """Source and target of each line; None for a line that is not valid text, or missing.
+    def tasks(self) -> Iterator[tuple[RawBlock, int]]:
+        """The blocks of the corpus for `examine_block`."""
+        for block in read_blocks(self.corpus.files, self.notes[: len(self.corpus.files)]):
+            yield block, self.sample.thinning
 
-        What is noted about the files is only counted the first time.
-        """
-        notes, bad_tabs = ((ReadNotes(), ReadNotes()), Occurrences()) if again else (self.notes, self.bad_tabs)
+    def rows(self) -> Iterator[_Row]:
+        """Source and target of each line; None for a line that is not valid text, or missing."""
         if self.corpus.tsv is None:
-            source, target = (
-                read_lines_or_none(path, notes=part) for path, part in zip(self.corpus.files, notes, strict=True)
-            )
-            yield from zip_longest(source, target)
+            yield from zip_longest(*map(read_lines_or_none, self.corpus.files))
             return
-        for number, line in enumerate(read_lines_or_none(self.corpus.tsv, notes=notes[0]), start=1):
+        for line in read_lines_or_none(self.corpus.tsv):
             cells = [] if line is None else line.split("\t")
-            if line is not None and len(cells) != 2:
-                bad_tabs.add(number)
             yield (cells[0], cells[1]) if len(cells) == 2 else (None, None)
 
-    def add(self, number: int, row: _Row) -> None:
-        hashed = []
-        for i, line in enumerate(row):
-            raw = line or ""
-            clean = normalise(raw)
-            folded = clean.casefold()
-            digest = text_hash(folded)
-            if line is not None:
-                self.n_bytes += len(raw.encode("utf-8")) + 1
-                self.sides[i].add(number, raw, clean)
-            self.features[i].add(folded)
-            if clean and digest in self.test_hashes:
-                self.leaked[i].add(digest)
-            hashed.append((clean, digest))
-        if row[0] is not None and row[1] is not None:
-            self.n_pairs += 1
-            self._add_pair(number, *hashed[0], *hashed[1])
+    def add(self, facts: BlockFacts) -> None:
+        """Add the next block."""
+        self.n_bytes += facts.n_bytes
+        self.n_pairs += facts.n_pairs
+        for i, side in enumerate(facts.sides):
+            self._add_side(i, side)
+        self._scan.add(facts.sides[0].features, facts.sides[1].features)
+        self.bad_tabs.add(facts.bad_tabs)
+        self.one_side_blank.add(facts.one_side_blank.tolist())
+        self.equal_sides.add(facts.equal_sides.tolist())
+        self.repeats["pairs"].add(facts.pair_hashes, facts.lines)
+        self.repeats["sources"].add(facts.source_hashes, facts.lines)
+        self.ratios.add(*facts.lengths, facts.lines)
+        self.sample.add(facts.sample, len(facts.lines))
 
-    def _add_pair(self, number: int, source: str, source_hash: int, target: str, target_hash: int) -> None:
-        if not source or not target:
-            if source or target:
-                self.one_side_blank.add(number)
-            return
-        self.sample.add(number, source, target)
-        if source_hash == target_hash:
-            self.equal_sides.add(number)
-        if len(self.source_hashes) >= MAX_HASHES:
-            return
-        self.source_hashes.append(source_hash)
-        self.pair_hashes.append((source_hash * 3 + target_hash) & 0xFFFFFFFFFFFFFFFF)
-        self.ratios.append(len(target) / len(source))
-        self.ratio_lines.append(number if max(len(source), len(target)) >= checks.MIN_LENGTH_TO_COMPARE else 0)
+    def _add_side(self, i: int, facts: SideFacts) -> None:
+        notes, side = self.notes[i], self.sides[i]
+        notes.n_crlf += facts.n_crlf
+        for number, problem, _ in facts.bad:
+            notes.add_bad(number, problem)
+        _add_counts(side.characters, facts.characters)
+        _add_counts(side.words, facts.words)
+        side.blank.add(facts.blank.tolist())
+        side.long.add(facts.long.tolist())
+        for name, lines in facts.odd.items():
+            side.odd.setdefault(name, Occurrences()).add(lines)
+        self.leaked[i].update(facts.leaked.tolist())
 
     def judge_pairs(self) -> None:
         """Read the corpus again where a sample of it has mispaired lines, so that the report names them all."""
         if self.pairing is not None:
             self.pairing.judge(
                 (number, source, target)
-                for number, row in enumerate(self.rows(again=True), start=1)
+                for number, row in enumerate(self.rows(), start=1)
                 if (source := normalise(row[0] or "")) and (target := normalise(row[1] or ""))
             )
 
@@ -193,28 +205,30 @@ class Examination:
         n_source, n_target = (notes.n_lines for notes in self.notes)
         if self.corpus.tsv is None and n_source != n_target:
             yield checks.unequal_counts(self._side_names(), n_source, n_target)
-        if not self.source_hashes:
+        if not self.sample.n_seen:
             yield checks.empty()
         yield from checks.pair_findings(self.bad_tabs, self.one_side_blank, self.equal_sides, self.n_pairs)
 
+    @cached_property
+    def alignment(self) -> Alignment | None:
+        """Where the sides stop matching; None for a few lines. Of a finished examination."""
+        return self._scan.finish()
+
     def _alignment(self) -> Iterator[Finding]:
-        alignment = align(*self.features)
-        pairing = self.pairing
-        if alignment is not None:
-            yield from checks.alignment_findings(alignment, self._side_names())
-        yield from checks.pairing_findings(pairing, alignment)
-        if pairing is not None:
-            yield from checks.limited("pairs whose words do not match", pairing.n_judged, pairing.n_pairs)
-        n_lines = max(notes.n_lines for notes in self.notes)
-        yield from checks.limited("lines where the sides stop matching", min(n_lines, MAX_LINES), n_lines)
+        if self.alignment is not None:
+            yield from checks.alignment_findings(self.alignment, self._side_names())
+        yield from checks.pairing_findings(self.pairing, self.alignment)
+        if self.pairing is not None:
+            yield from checks.sampled(self.pairing.n_judged, self.pairing.n_pairs)
 
     def _repeats(self) -> Iterator[Finding]:
-        lines = np.array(self.ratio_lines, np.int64)
-        yield from checks.length_ratio_outliers(np.array(self.ratios, np.float64), lines)
-        for unit, hashes in (("pairs", self.pair_hashes), ("sources", self.source_hashes)):
-            n_repeated = len(hashes) - len(np.unique(np.array(hashes, np.uint64)))
-            yield from checks.duplicates(unit, n_repeated, len(hashes))
-        yield from checks.limited("pairs repeated, or of unusual length", len(self.source_hashes), self.sample.n_seen)
+        yield from self.ratios.outliers()
+        for unit, repeats in self.repeats.items():
+            count, first = 0, np.zeros(0, np.int64)
+            for lines in repeats.lines():
+                count += len(lines)
+                first = np.sort(np.concatenate([first, lines[:MAX_EXAMPLES]]))[:MAX_EXAMPLES]
+            yield from checks.duplicates(unit, count, repeats.n_lines, first.tolist())
 
     def _leaks(self) -> Iterator[Finding]:
         for test in self.test_sets:
@@ -224,7 +238,12 @@ class Examination:
                 yield checks.leak(test.name, len(lines), len(test.hashes), sorted(lines)[:MAX_EXAMPLES])
 
 
-def _n_bytes(corpus: Corpus) -> int | None:
+def _add_counts(total: Counter[int], part: Histogram) -> None:
+    for length, count in zip(part.lengths.tolist(), part.counts.tolist(), strict=True):
+        total[length] += count
+
+
+def n_bytes(corpus: Corpus) -> int | None:
     """The total size of the files; None if one is compressed or not a regular file."""
     total = 0
     try:

@@ -41,22 +41,33 @@ def split_words(line: str) -> list[str]:
     return list(dict.fromkeys(match[1] or match[0] for match in matches))
 
 
+SampledPair = tuple[int, str, str]  # number, source, target
+
+
 class PairSample:
     """A uniform sample of the pairs of a corpus, of any length."""
 
     def __init__(self) -> None:
         self.n_seen = 0
-        self.rows: list[tuple[int, str, str]] = []  # number, source, target
-        self._thinning = 1
+        self.rows: list[SampledPair] = []
+        self.thinning = 1
 
-    def add(self, number: int, source: str, target: str) -> None:
-        """Add a pair with text on both sides."""
-        self.n_seen += 1
-        if _is_kept(number, self._thinning):
-            self.rows.append((number, source[:_MAX_CHARACTERS], target[:_MAX_CHARACTERS]))
-            if len(self.rows) > MAX_PAIRS:
-                self._thinning *= 2
-                self.rows = [row for row in self.rows if _is_kept(row[0], self._thinning)]
+    def add(self, rows: Iterable[SampledPair], n_seen: int) -> None:
+        """Add what `sample_pairs` has chosen among `n_seen` pairs."""
+        self.n_seen += n_seen
+        self.rows += [row for row in rows if _is_kept(row[0], self.thinning)]
+        while len(self.rows) > MAX_PAIRS:
+            self.thinning *= 2
+            self.rows = [row for row in self.rows if _is_kept(row[0], self.thinning)]
+
+
+def sample_pairs(first: int, lines: Ints, source: str, target: str, thinning: int) -> list[SampledPair]:
+    """Some of the given lines of a block, whose numbers begin with `first`; with a higher thinning, fewer."""
+    kept = [i for i in lines.tolist() if _is_kept(first + i, thinning)]
+    if not kept:
+        return []
+    sides = source.split("\n"), target.split("\n")
+    return [(first + i, sides[0][i][:_MAX_CHARACTERS], sides[1][i][:_MAX_CHARACTERS]) for i in kept]
 
 
 def _is_kept(number: int, thinning: int) -> bool:

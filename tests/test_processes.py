@@ -1,10 +1,10 @@
-"""The number of cores that an engine may use."""
+"""Functions computed in several processes."""
 
 import os
 
 import pytest
 
-from regard.engines.engine import n_cores
+from regard.processes import n_cores
 
 
 def test_n_cores_counts_the_cores_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
