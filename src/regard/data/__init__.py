@@ -7,6 +7,7 @@ from regard.data.batch import Collator as Collator
 from regard.data.batch import Examples as Examples
 from regard.data.batch import Place as Place
 from regard.data.build import build_store as build_store
+from regard.data.build import write_store as write_store
 from regard.data.loader import Cursor as Cursor
 from regard.data.loader import Loader as Loader
 from regard.data.loader import fixed_order as fixed_order

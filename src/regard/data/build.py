@@ -4,44 +4,25 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import chain, islice
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.data.store import CORPUS_TYPE, FILE_NAMES, META_NAME, OFFSET_TYPE, StoreMeta, TokenStore, open_store
 from regard.durable import commit_directory, remove_leftovers
 from regard.errors import DataError
 from regard.text import normalise
+from regard.text.encoding import EncodedBlock, concatenate
 
 PAIRS_PER_CHUNK = 5_000
 
 LinePair = tuple[str, str, int]  # source line, target line, index of the corpus (below 256)
 Sentences = list[list[int]]  # ids, without bos and eos
 Encode = Callable[[list[LinePair]], tuple[Sentences, Sentences]]  # → sources, targets
-
-
-@dataclass(frozen=True, eq=False)
-class _EncodedSide:
-    """The source or the target sentences of one chunk."""
-
-    ids: NDArray[np.int64]  # of all sentences, concatenated
-    lengths: NDArray[np.int64]  # (n_pairs,)
-
-
-@dataclass(frozen=True, eq=False)
-class _Chunk:
-    """Some thousand encoded pairs, without blank and too long ones."""
-
-    source: _EncodedSide
-    target: _EncodedSide
-    corpora: NDArray[np.uint8]  # (n_pairs,)
-    n_read: int
-    n_blank: int
-    n_too_long: int
 
 
 def build_store(
@@ -63,12 +44,24 @@ def build_store(
     the existing store is unchanged.
     """
 
-    def encode_chunk(chunk: list[LinePair]) -> _Chunk:
-        return _encode_chunk(chunk, encode, max_length=max_length, vocab_size=vocab_size)
+    chunks = _in_order(partial(_encode_chunk, encode, max_length), pairs, n_workers)
+    return write_store(directory, chunks, max_length=max_length, vocab_size=vocab_size, key=key, progress=progress)
+
+
+def write_store(
+    directory: Path,
+    blocks: Iterable[EncodedBlock],
+    *,
+    max_length: int,
+    vocab_size: int,
+    key: str,
+    progress: Callable[[int], None] | None = None,
+) -> TokenStore:
+    """Write encoded blocks as a store, as `build_store` does."""
 
     def write(temporary: Path) -> None:
         empty = StoreMeta(key, 0, 0, 0, 0, 0, max_length, vocab_size)
-        meta = _write_chunks(temporary, _in_order(encode_chunk, pairs, n_workers), empty, progress)
+        meta = _write_chunks(temporary, blocks, empty, progress)
         (temporary / META_NAME).write_text(meta.to_json(), encoding="utf-8")
 
     remove_leftovers(directory.parent)  # a killed build leaves files as large as a store
@@ -79,11 +72,11 @@ def build_store(
 
 
 def _in_order(
-    encode: Callable[[list[LinePair]], _Chunk], pairs: Iterable[LinePair], n_workers: int
-) -> Iterator[_Chunk]:
+    encode: Callable[[list[LinePair]], EncodedBlock], pairs: Iterable[LinePair], n_workers: int
+) -> Iterator[EncodedBlock]:
     """Encoded chunks in the order of the corpus, with only a few in memory."""
     remaining = iter(pairs)
-    futures: deque[Future[_Chunk]] = deque()
+    futures: deque[Future[EncodedBlock]] = deque()
     with ThreadPoolExecutor(n_workers, thread_name_prefix="regard-encode") as pool:
         while chunk := list(islice(remaining, PAIRS_PER_CHUNK)):
             futures.append(pool.submit(encode, chunk))
@@ -93,38 +86,17 @@ def _in_order(
             yield futures.popleft().result()
 
 
-def _encode_chunk(pairs: list[LinePair], encode: Encode, *, max_length: int, vocab_size: int) -> _Chunk:
+def _encode_chunk(encode: Encode, max_length: int, pairs: list[LinePair]) -> EncodedBlock:
     """Encode some pairs, and leave out blank and too long ones."""
-    sources, targets, corpora = (list(column) for column in zip(*pairs, strict=True))
-    source, target = (_concatenate(sentences, vocab_size) for sentences in encode(pairs))
+    corpora = np.array([corpus for _, _, corpus in pairs], CORPUS_TYPE)
     # A blank line may have ids (a language tag), so the text is checked as well.
-    has_text = [bool(normalise(src) and normalise(tgt)) for src, tgt in zip(sources, targets, strict=True)]
-    filled = np.array(has_text) & (source.lengths > 0) & (target.lengths > 0)
-    short = np.maximum(source.lengths, target.lengths) <= max_length
-    keep = filled & short
-    return _Chunk(
-        source=_select(source, keep),
-        target=_select(target, keep),
-        corpora=np.array(corpora, dtype=CORPUS_TYPE)[keep],
-        n_read=len(pairs),
-        n_blank=int((~filled).sum()),
-        n_too_long=int((filled & ~short).sum()),
-    )
-
-
-def _concatenate(sentences: list[list[int]], vocab_size: int) -> _EncodedSide:
-    ids = np.fromiter(chain.from_iterable(sentences), dtype=np.int64)
-    if len(ids) and not 0 <= ids.min() <= ids.max() < vocab_size:
-        raise ValueError(f"ids from {ids.min()} to {ids.max()} do not fit a vocabulary of {vocab_size}")
-    return _EncodedSide(ids, np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences)))
-
-
-def _select(side: _EncodedSide, keep: NDArray[np.bool_]) -> _EncodedSide:
-    return _EncodedSide(side.ids[np.repeat(keep, side.lengths)], side.lengths[keep])
+    has_text = np.array([bool(normalise(source) and normalise(target)) for source, target, _ in pairs])
+    source, target = map(concatenate, encode(pairs))
+    return EncodedBlock.of(source, target, corpora, np.zeros(len(pairs), np.uint64), has_text, max_length)
 
 
 def _write_chunks(
-    directory: Path, chunks: Iterator[_Chunk], meta: StoreMeta, progress: Callable[[int], None] | None
+    directory: Path, chunks: Iterable[EncodedBlock], meta: StoreMeta, progress: Callable[[int], None] | None
 ) -> StoreMeta:
     """Append all chunks to the files of a new store, and count pairs. Raises DataError if there are none."""
     n_read = 0
@@ -133,6 +105,7 @@ def _write_chunks(
         for name in ("source.offsets", "target.offsets"):
             files[name].write(np.zeros(1, dtype=OFFSET_TYPE).tobytes())
         for chunk in chunks:
+            _require_vocabulary(chunk, meta.vocab_size)
             meta = _append(files, chunk, meta)
             n_read += chunk.n_read
             if progress is not None:
@@ -146,7 +119,13 @@ def _write_chunks(
     return meta
 
 
-def _append(files: Mapping[str, BinaryIO], chunk: _Chunk, meta: StoreMeta) -> StoreMeta:
+def _require_vocabulary(chunk: EncodedBlock, vocab_size: int) -> None:
+    for side in (chunk.source, chunk.target):
+        if len(side.ids) and not 0 <= side.ids.min() <= side.ids.max() < vocab_size:
+            raise ValueError(f"ids from {side.ids.min()} to {side.ids.max()} do not fit a vocabulary of {vocab_size}")
+
+
+def _append(files: Mapping[str, BinaryIO], chunk: EncodedBlock, meta: StoreMeta) -> StoreMeta:
     """Append a chunk to the files, and return the updated counts."""
     sides = {"source": (chunk.source, meta.n_source_tokens), "target": (chunk.target, meta.n_target_tokens)}
     for name, (side, n_tokens) in sides.items():

@@ -1,15 +1,17 @@
 """Reads parallel text in blocks of some thousand lines, which can be examined or encoded at once, and in parallel."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.processes import n_cores
 from regard.text.lines import MAX_LINE_BYTES, ReadNotes, line_problem, read_chunks, too_long
 
 BLOCK_BYTES = 1 << 20  # of each file, about
+_MIN_BYTES_FOR_PROCESSES = 30_000_000  # starting them takes half a second
 _EMPTY = np.zeros(0, np.int64)
 
 
@@ -55,6 +57,28 @@ def read_blocks(paths: Sequence[Path], notes: Sequence[ReadNotes]) -> Iterator[R
         n_lines = min(available)
         yield RawBlock(first, tuple(buffer.take(n_lines) for buffer in buffers), n_lines)
         first += n_lines
+
+
+def total_bytes(paths: Iterable[Path]) -> int | None:
+    """The size of the text in files; None if one is compressed, or not a regular file."""
+    total = 0
+    try:
+        for path in paths:
+            if not path.is_file():
+                return None
+            with path.open("rb") as file:
+                if file.read(2) in (b"\x1f\x8b", b"\x28\xb5"):
+                    return None
+            total += path.stat().st_size
+    except OSError:  # reading the file will report it
+        return None
+    return total
+
+
+def useful_processes(paths: Iterable[Path]) -> int:
+    """How many processes are worth starting to read files."""
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    return n_cores() if size > _MIN_BYTES_FOR_PROCESSES else 1
 
 
 def decode_block(block: RawBlock) -> PairBlock:

@@ -17,6 +17,7 @@ Hashes = NDArray[np.uint64]
 
 LINE_FEED, SPACE = 0x0A, 0x20
 _N_CODES = 0x110000
+_MAX_PLACE_BITS = 20  # in longer lines, the random numbers are repeated
 _N_CASED = 0x20000  # no letter behind has an upper case
 
 
@@ -108,15 +109,17 @@ def hash_lines(lines: CodeLines) -> Hashes:
     mixed ^= mixed >> np.uint64(32)
     mixed[lines.ends] = 0
     places = np.arange(len(mixed)) - np.repeat(lines.starts, lines.lengths + 1)
-    mixed *= _random_numbers(int(lines.lengths.max()).bit_length())[places]
-    sums = np.add.reduceat(mixed, lines.starts)
-    return sums ^ (sums >> np.uint64(29))
+    n_bits = min(int(lines.lengths.max()).bit_length(), _MAX_PLACE_BITS)
+    mixed *= _random_numbers(n_bits)[places & ((1 << n_bits) - 1)]
+    sums: Hashes = np.add.reduceat(mixed, lines.starts)
+    sums ^= sums >> np.uint64(29)
+    return sums
 
 
 @lru_cache
 def _random_numbers(n_bits: int) -> Hashes:
-    """The first 2**n_bits + 1 of a fixed sequence of odd numbers."""
-    x: Hashes = np.arange(1, (1 << n_bits) + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    """The first 2**n_bits of a fixed sequence of odd numbers."""
+    x: Hashes = np.arange(1, (1 << n_bits) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # SplitMix64
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
     numbers: Hashes = (x ^ (x >> np.uint64(31))) | np.uint64(1)

@@ -1,19 +1,20 @@
 """Parallel text: two files, or one TSV file."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, Protocol
 
 from regard.errors import DataError
+from regard.text.blocks import RawBlock, read_blocks
 from regard.text.lines import ReadNotes, read_lines, read_lines_or_none, require_file
 from regard.text.normalise import normalise
 
 OnBadPair = Literal["raise", "skip"]
 
-_TSV_HINT = "each line of a TSV file must be: source, one tab, target"
+TSV_HINT = "each line of a TSV file must be: source, one tab, target"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +65,20 @@ class Corpus:
             elif src is end or tgt is end:
                 unequal = True  # read on: the message gives both counts
         if unequal:
-            raise DataError(
-                f"{self.source} has {notes[0].n_lines} lines, {self.target} has {notes[1].n_lines}",
-                hint="line i of the target must translate line i of the source; "
-                "`regard check` shows where they diverge",
-            )
+            raise self._unequal(notes)
+
+    def blocks(self) -> Iterator[RawBlock]:
+        """The lines in blocks, unchanged. The files must have equally many, which is checked at the end."""
+        notes = [ReadNotes() for _ in self.files]
+        yield from read_blocks(self.files, notes)
+        if len({note.n_lines for note in notes}) > 1:
+            raise self._unequal(notes)
+
+    def _unequal(self, notes: Sequence[ReadNotes]) -> DataError:
+        return DataError(
+            f"{self.source} has {notes[0].n_lines} lines, {self.target} has {notes[1].n_lines}",
+            hint="line i of the target must translate line i of the source; `regard check` shows where they diverge",
+        )
 
 
 def count_pairs(corpus: Corpus, *, on_bad: OnBadPair = "raise") -> int:
@@ -126,4 +136,4 @@ def _tsv_pairs(path: Path, on_bad: OnBadPair) -> Iterator[tuple[str, str]]:
         if len(cells) == 2:
             yield cells[0], cells[1]
         elif on_bad == "raise":
-            raise DataError(f"{path}:{number}: {len(cells) - 1} tabs instead of one", hint=_TSV_HINT)
+            raise DataError(f"{path}:{number}: {len(cells) - 1} tabs instead of one", hint=TSV_HINT)

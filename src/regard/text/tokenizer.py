@@ -64,6 +64,10 @@ class Tokenizer:
         byte_id = self._processor.piece_to_id
         self._byte_ids: list[int] = [byte_id(f"<0x{byte:02X}>") for byte in range(256)]
 
+    def __reduce__(self) -> tuple[type["Tokenizer"], tuple[bytes]]:
+        """Pickled for other processes by its file."""
+        return type(self), (self.to_bytes(),)
+
     def to_bytes(self) -> bytes:
         """The SentencePiece model file."""
         return self._model

@@ -83,17 +83,19 @@ def train_tokenizer(
     tags: Sequence[str] = (),
     mask: bool = False,
     seed: int = 1,
+    normalised: bool = False,
 ) -> bytes:
     """Train SentencePiece on the lines and return its model file. Deterministic.
 
     `size` includes the special pieces and the 256 bytes, which words do not have. By default it depends on the number
     of lines; it is all characters, or all words that occur twice. The vocabulary is smaller if the corpus has fewer
-    pieces. A large corpus is sampled. With `mask`, there is a piece for hidden words.
+    pieces. A large corpus is sampled. With `mask`, there is a piece for hidden words. `normalised` lines are
+    not normalised again.
     """
     if kind == "imported":
         raise DataError("text.kind = 'imported' is the vocabulary of an imported model", hint="start --from that model")
     controls = [*map(tag_piece, tags), *([MASK] if mask else [])]
-    sample, n_lines = _sample(lines, seed)
+    sample, n_lines = _sample(_usable(lines, normalised), seed)
     if not sample:
         raise DataError(
             "there is no text to train a vocabulary on", hint="check the training files: they are empty or blank"
@@ -143,7 +145,7 @@ def _sample(lines: Iterable[str], seed: int) -> tuple[list[str], int]:
     sample: list[tuple[int, str]] = []
     n_lines = n_characters = 0
     threshold = 1 << 64
-    for n_lines, line in enumerate(_usable(lines), start=1):
+    for n_lines, line in enumerate(lines, start=1):
         if threshold < 1 << 64 and _line_hash(n_lines, seed) >= threshold:
             continue
         sample.append((n_lines, line))
@@ -155,10 +157,11 @@ def _sample(lines: Iterable[str], seed: int) -> tuple[list[str], int]:
     return [line for _, line in sample], n_lines
 
 
-def _usable(lines: Iterable[str]) -> Iterator[str]:
+def _usable(lines: Iterable[str], normalised: bool) -> Iterator[str]:
     """Normalised lines that are not blank; very long ones are truncated."""
     for line in lines:
-        clean = normalise(line[:_MAX_LINE_CHARACTERS]).replace(SPACE, " ").strip()
+        start = line[:_MAX_LINE_CHARACTERS]
+        clean = (start if normalised else normalise(start)).replace(SPACE, " ").strip()
         if clean:
             yield clean
 

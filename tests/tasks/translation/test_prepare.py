@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from regard.tasks.translation.prepare import (
     make_tokenizers,
 )
 from regard.tasks.translation.sections import DataConfig
-from regard.text import TokenizerPair
+from regard.text import Tokenizer, TokenizerPair, train_tokenizer
+from regard.text.encoding import Encoding
 
 from ...digits import reversed_digits
 
@@ -170,7 +172,10 @@ def test_very_small_corpus_is_split(tmp_path: Path, n_pairs: int) -> None:
     data = DataConfig.model_validate({"train": [write(tmp_path, "a", reversed_digits(n_pairs, seed=n_pairs))]})
     values = data_values(data, n_pairs, seed=1)
     corpora = Corpora.of(data.model_copy(update=values), seed=1)
-    n_train, n_validation = len(list(corpora.training_pairs())), len(list(corpora.validation_pairs()))
+    tokenizer = Tokenizer(train_tokenizer(["0 1 2 3 4 5 6 7 8 9"]))
+    how = partial(Encoding, tokenizers=TokenizerPair(tokenizer, tokenizer), max_length=9)
+    [(_, train, held_out)] = corpora.encoded(corpora.train, corpora.splits, how, lambda n_bytes: None)
+    n_train, n_validation = train.n_read, held_out.n_read
     assert n_train + n_validation == n_pairs
     assert 1 <= n_validation <= max(1, n_pairs // 2)
 
@@ -271,7 +276,7 @@ def test_leaked_validation_text_is_reported_but_not_refused(tmp_path: Path) -> N
     assert len(leaks) == 2 and leaks[0].endswith("distinct lines are also in the training data (100.0%)")
 
 
-@pytest.mark.parametrize("stage", ["building the vocabulary", "encoding train pairs"])
+@pytest.mark.parametrize("stage", ["building the vocabulary", "encoding"])
 def test_text_that_changes_while_it_is_prepared_is_noticed_and_nothing_of_it_is_cached(
     tmp_path: Path, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.artifact import Description
-from regard.data import TokenStore, build_store, open_store
+from regard.data import TokenStore, open_store, write_store
 from regard.data.build import LinePair
 from regard.errors import DataError, RunError
-from regard.processes import n_cores
+from regard.processes import ordered_map
 from regard.tasks.task import OnProgress
 from regard.tasks.translation.sections import DataConfig, TextConfig
 from regard.tasks.vocabulary import cached_tokenizers, digest
@@ -33,7 +33,10 @@ from regard.text import (
     normalise,
     train_tokenizer,
 )
+from regard.text.blocks import RawBlock, total_bytes, useful_processes
+from regard.text.code_points import Hashes
 from regard.text.corpus import OnBadPair
+from regard.text.encoding import EncodedBlock, Encoding, Split, encode_block, training_lines
 from regard.text.language_profile import make_profile
 from regard.text.languages import Languages, find_languages
 from regard.text.lines import require_file
@@ -43,6 +46,8 @@ KEPT_HELD_OUT = 0.02  # share of the general text that measures whether a fine-t
 MIN_UNSEEN = 0.5  # of the held-out pairs; with fewer, targets repeat by nature: they are answers, labels or numbers
 MIN_PAIRS_FOR_USUAL_SHARE = 1_000  # with fewer, the usual share may hold out no pair at all
 
+Encode = Callable[[Corpus, OnBadPair, Split], Encoding]
+OnBytes = Callable[[int], None]  # called with the number of bytes read
 FileStates = tuple[tuple[int, int, int], ...]
 
 _BAD_LINES = {"invalid-text", "tabs"}  # findings of the doctor about lines that can be skipped
@@ -90,41 +95,20 @@ class Corpora:
     def learned(self) -> tuple[Corpus, ...]:
         return (*self.train, *self.keep)
 
-    def training_pairs(self) -> Iterator[LinePair]:
-        """(source, target, number of the corpus), without the held-out pairs."""
-        for pair in _all_pairs(self.learned, self.on_bad):
-            share = self.held_out if pair[2] < len(self.train) else KEPT_HELD_OUT
-            if not share or not is_held_out(pair[0], share, self.seed):
-                yield pair
-        self.require_unchanged()
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """What is held out of each corpus that is trained on."""
+        own, kept = Split(self.held_out, self.seed), Split(KEPT_HELD_OUT, self.seed)
+        return (own,) * len(self.train) + (kept,) * len(self.keep)
 
-    def general_pairs(self) -> Iterator[LinePair]:
-        """The held-out pairs of the general text."""
-        yield from self._unseen(self.keep, KEPT_HELD_OUT)
+    def encoded(
+        self, corpora: Sequence[Corpus], splits: Sequence[Split], how: Encode, on_bytes: OnBytes
+    ) -> Iterator[tuple[int, EncodedBlock, EncodedBlock]]:
+        """The number of the corpus, the training pairs and the held-out pairs of each block."""
+        encodings = [how(corpus, self.on_bad, split) for corpus, split in zip(corpora, splits, strict=True)]
+        blocks = _blocks(corpora, on_bytes)
+        yield from ordered_map(partial(encode_block, encodings), blocks, _processes(corpora))
         self.require_unchanged()
-
-    def validation_pairs(self) -> Iterator[LinePair]:
-        """The pairs of the validation corpora, or the held-out pairs of the training corpora."""
-        given = _all_pairs(self.validation, self.on_bad)
-        n_pairs = 0
-        for pair in given if self.validation else self._unseen(self.train, self.held_out):
-            n_pairs += 1
-            yield pair
-        if n_pairs == 0:
-            raise DataError(
-                f"the validation set is empty (data.held_out is {self.held_out:g})",
-                hint="raise data.held_out, or give --valid-source and --valid-target",
-            )
-        self.require_unchanged()
-
-    def _unseen(self, corpora: tuple[Corpus, ...], share: float) -> Iterator[LinePair]:
-        """The held-out pairs whose target is not in the training set with another source."""
-        held_out = [pair for pair in _all_pairs(corpora, self.on_bad) if is_held_out(pair[0], share, self.seed)]
-        targets = [_folded(pair[1]) for pair in held_out]
-        wanted = set(targets)
-        seen = {target for pair in self.training_pairs() if (target := _folded(pair[1])) in wanted}
-        unseen = [pair for pair, target in zip(held_out, targets, strict=True) if target not in seen]
-        return iter(unseen if len(unseen) >= MIN_UNSEEN * len(held_out) else held_out)
 
     def require_unchanged(self) -> None:
         """Raises RunError if a file was changed since `of`: vocabulary and token stores would be of different texts."""
@@ -194,7 +178,14 @@ def make_tokenizers(directory: Path, corpora: Corpora, text: TextConfig, on_prog
     def train() -> TokenizerPair:
         on_progress("building the vocabulary", 0, None)
         models = (
-            train_tokenizer(_lines(corpora, name), size=text.vocabulary, kind=text.kind, tags=tags, seed=corpora.seed)
+            train_tokenizer(
+                _lines(corpora, name, on_progress),
+                size=text.vocabulary,
+                kind=text.kind,
+                tags=tags,
+                seed=corpora.seed,
+                normalised=True,
+            )
             for name in names
         )
         built = [Tokenizer(model) for model in models]
@@ -209,22 +200,61 @@ def make_stores(
     """The training set, the validation set, and held-out general text, as token ids; cached in `directory`."""
     vocabularies = digest(tokenizers.source.to_bytes(), tokenizers.target.to_bytes())
     key = digest(corpora.key, vocabularies, max_length)
+    names = ("train", "validation", "general") if corpora.keep else ("train", "validation")
+    stores = [open_store(directory / name, key) for name in names]
+    if None in stores:
+        size = max(tokenizers.source.size, tokenizers.target.size)
+        write = partial(write_store, max_length=max_length, vocab_size=size, key=key)
+        parts = _encode(corpora, partial(Encoding, tokenizers=tokenizers, max_length=max_length), on_progress)
+        stores = [write(directory / name, part) for name, part in zip(names, parts, strict=True)]
+    train, validation, *general = stores
+    assert train is not None and validation is not None
+    return train, validation, general[0] if general else None
 
-    def store(name: str, parts: tuple[Corpus, ...], pairs: Iterator[LinePair]) -> TokenStore:
-        return open_store(directory / name, key) or build_store(
-            directory / name,
-            pairs,
-            lambda chunk: _encode(tokenizers, parts, chunk),
-            max_length=max_length,
-            vocab_size=max(tokenizers.source.size, tokenizers.target.size),
-            key=key,
-            n_workers=n_cores(),
-            progress=lambda done: on_progress(f"encoding {name} pairs", done, None),
+
+def _encode(corpora: Corpora, how: Encode, on_progress: OnProgress) -> Iterator[Iterable[EncodedBlock]]:
+    """The blocks of the training set, of the validation set, and of the held-out general text.
+
+    The text is read once, so the first have to be consumed before the others.
+    """
+    held_out: list[EncodedBlock] = []
+    general: list[EncodedBlock] = []
+    seen: list[Hashes] = []
+
+    def training() -> Iterator[EncodedBlock]:
+        on_bytes = _byte_progress("encoding", corpora.learned, on_progress)
+        for number, train, held in corpora.encoded(corpora.learned, corpora.splits, how, on_bytes):
+            if number < len(corpora.train):
+                held_out.append(held)
+            else:
+                general.append(replace(held, corpora=held.corpora - np.uint8(len(corpora.train))))
+            seen.append(train.target_hashes)
+            yield train
+
+    yield training()
+    if corpora.validation:
+        splits = [Split(0.0, corpora.seed)] * len(corpora.validation)
+        on_bytes = _byte_progress("encoding validation pairs", corpora.validation, on_progress)
+        held_out = [block for _, block, _ in corpora.encoded(corpora.validation, splits, how, on_bytes)]
+    else:
+        held_out = unseen(held_out, seen)
+    if not sum(block.n_read for block in held_out):
+        raise DataError(
+            f"the validation set is empty (data.held_out is {corpora.held_out:g})",
+            hint="raise data.held_out, or give --valid-source and --valid-target",
         )
+    yield held_out
+    if corpora.keep:
+        yield unseen(general, seen)
 
-    train = store("train", corpora.learned, corpora.training_pairs())
-    validation = store("validation", corpora.validation or corpora.train, corpora.validation_pairs())
-    return train, validation, store("general", corpora.keep, corpora.general_pairs()) if corpora.keep else None
+
+def unseen(held_out: list[EncodedBlock], training: Sequence[Hashes]) -> list[EncodedBlock]:
+    """The held-out pairs whose target is not in the training set, given by hashes, with another source."""
+    wanted = np.unique(np.concatenate([block.target_hashes for block in held_out] or [np.zeros(0, np.uint64)]))
+    seen = np.unique(np.concatenate([part[np.isin(part, wanted)] for part in training] or [wanted[:0]]))
+    kept = [block.select(~np.isin(block.target_hashes, seen)) for block in held_out]
+    n_kept, n_all = (sum(len(block.corpora) for block in blocks) for blocks in (kept, held_out))
+    return kept if n_kept >= MIN_UNSEEN * n_all else held_out
 
 
 def corpus_weights(data: DataConfig, train: TokenStore) -> NDArray[np.float32]:
@@ -271,22 +301,42 @@ def _default_held_out(data: DataConfig, n_pairs: int, seed: int) -> float:
     )
 
 
-def _folded(text: str) -> str:
-    return normalise(text).casefold()
-
-
 def _all_pairs(corpora: tuple[Corpus, ...], on_bad: OnBadPair) -> Iterator[LinePair]:
     for number, corpus in enumerate(corpora):
         for source, target in corpus.pairs(on_bad=on_bad):
             yield source, target, number
 
 
-def _lines(corpora: Corpora, name: str) -> Iterator[str]:
-    for source, target, _ in corpora.training_pairs():
-        if name != "target":
-            yield source
-        if name != "source":
-            yield target
+def _lines(corpora: Corpora, name: str, on_progress: OnProgress) -> Iterator[str]:
+    """All lines that are trained on, normalised."""
+    learned = list(zip(corpora.learned, corpora.splits, strict=True))
+    read = partial(training_lines, learned, corpora.on_bad)
+    blocks = _blocks(corpora.learned, _byte_progress("building the vocabulary", corpora.learned, on_progress))
+    for sources, targets in ordered_map(read, blocks, _processes(corpora.learned)):
+        if name == "tokenizer":
+            yield from chain.from_iterable(zip(sources, targets, strict=True))
+        else:
+            yield from sources if name == "source" else targets
+    corpora.require_unchanged()
+
+
+def _blocks(corpora: Sequence[Corpus], on_bytes: OnBytes) -> Iterator[tuple[int, RawBlock]]:
+    """The blocks of all corpora, each with the number of its corpus."""
+    n_bytes = 0
+    for number, corpus in enumerate(corpora):
+        for block in corpus.blocks():
+            yield number, block
+            n_bytes += sum(map(len, block.files))
+            on_bytes(n_bytes)
+
+
+def _byte_progress(stage: str, corpora: Sequence[Corpus], on_progress: OnProgress) -> OnBytes:
+    total = total_bytes(path for corpus in corpora for path in corpus.files)
+    return lambda n_bytes: on_progress(stage, n_bytes if total is None else min(n_bytes, total), total)
+
+
+def _processes(corpora: Sequence[Corpus]) -> int:
+    return useful_processes(path for corpus in corpora for path in corpus.files)
 
 
 def _lines_in(corpora: Corpora, languages: Languages, code: str) -> Iterator[str]:
@@ -299,15 +349,6 @@ def _lines_in(corpora: Corpora, languages: Languages, code: str) -> Iterator[str
                 yield source
             if code == target_language:
                 yield target
-
-
-def _encode(
-    tokenizers: TokenizerPair, corpora: tuple[Corpus, ...], chunk: list[LinePair]
-) -> tuple[list[list[int]], list[list[int]]]:
-    tag_ids = [[] if corpus.tag is None else tokenizers.source.encode("", tag=corpus.tag) for corpus in corpora]
-    sources = tokenizers.source.encode_many(source for source, _, _ in chunk)
-    tagged = [tag_ids[number] + ids for (_, _, number), ids in zip(chunk, sources, strict=True)]
-    return tagged, tokenizers.target.encode_many(target for _, target, _ in chunk)
 
 
 def _leaks_as_warnings(report: CorpusReport) -> CorpusReport:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.processes import n_cores, ordered_map
-from regard.text.blocks import RawBlock, read_blocks
+from regard.processes import ordered_map
+from regard.text.blocks import RawBlock, read_blocks, total_bytes, useful_processes
 from regard.text.code_points import CodeLines, fold_table, hash_lines, normalise_lines
 from regard.text.corpus import Corpus
 from regard.text.doctor import checks
@@ -25,7 +25,6 @@ from regard.text.normalise import normalise
 ProgressCallback = Callable[[int, int | None], None]
 """Called with the number of bytes read, and the total (None for compressed files)."""
 
-_MIN_BYTES_FOR_PROCESSES = 30_000_000  # starting them takes half a second
 _ORDER = {"spoils": 0, "warning": 1, "note": 2}
 _Row = tuple[str | None, str | None]
 
@@ -44,21 +43,15 @@ def read_corpus(
     for path in (*corpus.files, *(path for data in against for path in _files(data))):
         require_file(path)
     examination = Examination(corpus, [test_set for data in against for test_set in _test_sets(data)])
-    total = n_bytes(corpus)
+    total = total_bytes(corpus.files)
     examine = partial(examine_block, examination.test_hashes)
-    for facts in ordered_map(examine, examination.tasks(), n_processes(corpus)):
+    for facts in ordered_map(examine, examination.tasks(), useful_processes(corpus.files)):
         examination.add(facts)
         if progress is not None:
             progress(min(examination.n_bytes, total) if total else examination.n_bytes, total)
     if progress is not None and total:
         progress(total, total)
     return examination
-
-
-def n_processes(corpus: Corpus) -> int:
-    """How many processes are worth starting to read a corpus."""
-    size = sum(path.stat().st_size for path in corpus.files if path.is_file())
-    return n_cores() if size > _MIN_BYTES_FOR_PROCESSES else 1
 
 
 class _TestLines:
@@ -241,19 +234,3 @@ class Examination:
 def _add_counts(total: Counter[int], part: Histogram) -> None:
     for length, count in zip(part.lengths.tolist(), part.counts.tolist(), strict=True):
         total[length] += count
-
-
-def n_bytes(corpus: Corpus) -> int | None:
-    """The total size of the files; None if one is compressed or not a regular file."""
-    total = 0
-    try:
-        for path in corpus.files:
-            if not path.is_file():
-                return None
-            with path.open("rb") as file:
-                if file.read(2) in (b"\x1f\x8b", b"\x28\xb5"):
-                    return None
-            total += path.stat().st_size
-    except OSError:  # reading the file will report it
-        return None
-    return total
