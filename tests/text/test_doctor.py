@@ -58,8 +58,10 @@ def test_parallel_text_has_no_slips(seed: int, n: int) -> None:
 
 def slips(source: list[str], target: list[str]) -> list[tuple[int, int | None, int | None]]:
     scan = AlignmentScan()
-    sides = [SideFeatures.of(CodeLines.of("".join(f"{line}\n" for line in lines))) for lines in (source, target)]
-    scan.add(*sides)
+    for first in range(0, len(source), 500):  # the last block has all lines of the longer side
+        last = first + 500 >= len(source)
+        parts = (lines[first:] if last else lines[first : first + 500] for lines in (source, target))
+        scan.add(*(SideFeatures.of(CodeLines.of("".join(f"{line}\n" for line in lines))) for lines in parts))
     alignment = scan.finish()
     assert alignment is not None
     return [(slip.line, slip.offset, slip.until) for slip in alignment.slips]
@@ -75,6 +77,14 @@ def test_a_missing_line_is_located(at: int, n_missing: int) -> None:
     [(line, offset, until)] = slips(source[:at] + source[at + n_missing :], target)
     assert abs(line - at) <= 50
     assert (offset, until) == (n_missing, None)
+
+
+def test_a_slip_behind_the_first_window_is_located_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.text.doctor.alignment_slip.WINDOW_LINES", 1000)
+    source, target = language(6200)
+    assert slips(source, target) == []
+    [(line, offset, until)] = slips(source, target[:4600] + target[4601:5700] + ["extra line"] + target[5700:])
+    assert abs(line - 4600) <= 50 and offset == -1 and until is not None and abs(until - 5700) <= 50
 
 
 def test_the_end_of_a_slip_is_located() -> None:
