@@ -1,4 +1,4 @@
-"""Pairs per second and memory of preparing a corpus (check, vocabulary, encoding): two checkouts of Regard, in alternation.
+"""Pairs per second and memory of checking a corpus, building its vocabulary and encoding it, of two checkouts in turn.
 
     git worktree add ../before eab48c1
     python benchmarks/prepare.py SOURCE,TARGET --pairs 1000000 5000000 --before ../before
@@ -83,9 +83,7 @@ def main() -> None:
     args = parser.parse_args()
     checkouts = {"now": ROOT} | ({"before": args.before} if args.before else {})
     files = [Path(name) for name in args.corpus.split(",")]
-    print(
-        "| pairs | code | check | vocabulary | encoding | pairs/s | CPU s | peak MB |\n|---|---|---|---|---|---|---|---|"
-    )
+    print("| pairs | code | check | vocabulary | encoding | pairs/s | CPU s | peak MB |\n" + "|---" * 8 + "|")
     with tempfile.TemporaryDirectory() as directory:
         for n_pairs in args.pairs:
             paths = write_corpus(files, n_pairs, Path(directory))
