@@ -9,9 +9,12 @@ training does, for a model that was trained before it did. --speed is the source
 """
 
 import argparse
+import hashlib
+import json
 import os
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,6 +27,7 @@ from pathlib import Path
 
 from regard.artifact import describe
 from regard.engines.engine import load_engine
+from regard.models import ARCHITECTURES
 from regard.translator import Translation, Translator
 from regard.translator.protected import Protection
 from regard.translator.warning_signs import FACT, warning_facts
@@ -159,18 +163,35 @@ def seconds(source: Path, run: Path, lines: Path, *more: str) -> float:
     return time.perf_counter() - started_at
 
 
-def report_speed(run: Path, before: Path, test: Path) -> None:
+def copy_model(run: Path, to: Path, validation: Path | None) -> None:
+    """A copy with thresholds that an older version reads: without settings at their defaults, which it may not know."""
+    described = describe(run)
+    shutil.copytree(described.directory, to)
+    content = json.loads((to / "config.json").read_text())
+    config = ARCHITECTURES[described.architecture].config
+    content["model"] = config(**content["model"]).model_dump(exclude_defaults=True)
+    with load(run, validation) as translator:
+        content["facts"] = dict(translator.described.facts)
+    data = json.dumps(content).encode()
+    (to / "config.json").write_bytes(data)
+    manifest = json.loads((to / "manifest.json").read_text())
+    manifest["files"]["config.json"] |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (to / "manifest.json").write_text(json.dumps(manifest))
+
+
+def report_speed(run: Path, before: Path, test: Path, validation: Path | None) -> None:
     """Lines per second of this checkout over those of an older one, in alternation; medians."""
     here, source_lines = Path(__file__).parents[1], read(test)
     with tempfile.TemporaryDirectory() as directory:
-        lines = Path(directory) / "lines.txt"
+        model, lines = Path(directory) / "model", Path(directory) / "lines.txt"
+        copy_model(run, model, validation)
         text = (source_lines * (SPEED_LINES // len(source_lines) + 1))[:SPEED_LINES]
         lines.write_text("\n".join(text) + "\n", encoding="utf-8")
         contenders = {"before": (before,), "now": (here,), "now, --warnings": (here, "--warnings")}
         times: dict[str, list[float]] = {name: [] for name in contenders}
         for _ in range(REPEATS):
             for name, (source, *more) in contenders.items():
-                times[name].append(seconds(Path(source), run, lines, *map(str, more)))
+                times[name].append(seconds(Path(source), model, lines, *map(str, more)))
     medians = {name: statistics.median(values) for name, values in times.items()}
     for name, median in medians.items():
         print(f"| {name} | {SPEED_LINES / median:,.0f} lines/s | {medians['before'] / median:.3f} of before |")
@@ -186,7 +207,7 @@ def main() -> None:
     parser.add_argument("--speed", type=Path)
     arguments = parser.parse_args()
     if arguments.speed is not None:
-        report_speed(arguments.run, arguments.speed, arguments.test)
+        report_speed(arguments.run, arguments.speed, arguments.test, arguments.validation)
         return
     with load(arguments.run, arguments.validation) as translator:
         print(f"thresholds: {translator.described.facts.get(FACT, 'defaults')}")

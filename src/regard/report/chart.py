@@ -184,14 +184,18 @@ def _dots(curve: Curve, x: _Scale, y: _Scale, x_name: str) -> str:
 
 
 def _labels(curves: Sequence[Curve], x: _Scale, y: _Scale) -> list[str]:
-    """The name and last value of each curve, next to its end; moved apart where they would overlap."""
+    """The name and last value of each curve, next to its end; moved apart where they would overlap.
+
+    A single curve has only its value: the title names it, and long names do not fit there.
+    """
     ends = sorted(curves, key=lambda curve: -curve.points[-1][1])
     positions = spread([HEIGHT * (1 - y.share(curve.points[-1][1])) for curve in ends])
     right = 100 * x.share(max(curve.points[-1][0] for curve in curves))
+    names = ["" if len(curves) == 1 else f"{escape(curve.name)} " for curve in ends]
     return [
         f'<text class="name {curve.colour}" x="{right:.2f}%" y="{position:.1f}" dx="9" '
-        f'dy=".32em">{escape(curve.name)} <tspan>{few_digits(curve.points[-1][1])}</tspan></text>'
-        for curve, position in zip(ends, positions, strict=True)
+        f'dy=".32em">{name}<tspan>{few_digits(curve.points[-1][1])}</tspan></text>'
+        for curve, name, position in zip(ends, names, positions, strict=True)
     ]
 
 

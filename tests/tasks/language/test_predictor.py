@@ -87,7 +87,7 @@ def test_a_text_longer_than_the_context_is_continued() -> None:
         (3, "an input must be a text"),
         ({"length": 3}, "an input must be a text"),
         ({"text": "a", "lenght": 3}, "there is no option 'lenght'"),
-        ({"text": "a", "length": 0}, "length must be 1 to 1,000, and a whole number"),
+        ({"text": "a", "length": 0}, "length must be a whole number from 1 to 1,000"),
         ({"text": "a", "length": 2.5}, "a whole number"),
         ({"text": "a", "length": True}, "a whole number"),
         ({"text": "a", "temperature": float("nan")}, "temperature must be 0 to 100"),

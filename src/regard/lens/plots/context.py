@@ -27,7 +27,8 @@ def draw_context(labels: Sequence[str], losses: Sequence[float], title: str, sen
     for i, (label, loss) in enumerate(zip(labels, losses, strict=True)):
         x = left + (i + 0.5) * _WIDTH / len(losses)
         share = (high + 2 * space - loss) / (high - low + 3 * space)
-        canvas.text(x, top + share * _HEIGHT - 0.1, f"{loss:.2f}", 7, ha="center", va="bottom")
+        above = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # legible where it lies on the line
+        canvas.text(x, top + share * _HEIGHT - 0.1, f"{loss:.2f}", 7, ha="center", va="bottom", bbox=above)
         canvas.text(x, top + _HEIGHT + 0.08, label, 7, ha="center", va="top", rotation=45, colour=GRAY)
     canvas.text(left + _WIDTH / 2, top + _HEIGHT + _BELOW - 0.12, "tokens of context", 8, ha="center", va="top")
     return Picture(canvas.figure, title, typesetter.fonts.warnings)

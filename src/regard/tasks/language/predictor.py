@@ -142,5 +142,6 @@ def _option(name: str, value: Any) -> float:
         return default
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not low <= value <= high or (kind is int and value != int(value)):
-        raise UserError(f"{name} must be {low:,g} to {high:,g}, and {'a whole number' if kind is int else 'a number'}")
+        limits = f"a whole number from {low:,} to {high:,}" if kind is int else f"a number from {low:g} to {high:g}"
+        raise UserError(f"{name} must be {limits}")
     return float(value) if kind is float else int(value)

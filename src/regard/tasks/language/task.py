@@ -36,7 +36,7 @@ from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress,
 from regard.tasks.vocabulary import digest, make_tokenizer
 from regard.text import Tokenizer, TokenizerPair
 from regard.text.running_text import RunningText
-from regard.text.vocabulary import default_vocab_size
+from regard.text.vocabulary import SPACE, default_vocab_size
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode
 
@@ -214,7 +214,9 @@ def _samples(model: LanguageModel, data: LanguageData) -> tuple[dict[str, str], 
     continuer, samples = Continuer(model, tokenizer), []
     for i in range(_N_SAMPLES):
         start = (2 * i + 1) * len(stream) // (2 * _N_SAMPLES)
-        ids = [int(token) for token in stream.ids[start : start + 2 * _SAMPLE_TOKENS]]
+        ids = [int(token) for token in stream.ids[start : start + 3 * _SAMPLE_TOKENS]]
+        starts = [i for i, token in enumerate(ids[:_SAMPLE_TOKENS]) if tokenizer.piece(token).startswith(SPACE)]
+        ids = ids[starts[0] if starts else 0 :][: 2 * _SAMPLE_TOKENS]  # from the beginning of a word
         text, real = tokenizer.decode(ids[:_SAMPLE_TOKENS]), tokenizer.decode(ids[_SAMPLE_TOKENS:])
         written = continuer.predict([{"text": text, "length": _SAMPLE_TOKENS}])[0].continuation
         samples.append({"text": text, "continues": real, "predicted": written.strip() or "(end of the line)"})
