@@ -36,6 +36,8 @@ def test_supporting_facts_are_optional() -> None:
     ("lines", "message"),
     [
         (["Mary moved."], "f:1: no number"),
+        ([f"{'1' * 5000} Mary moved."], "f:1: no number"),
+        (["1 A cat sat.", f"2 Who?\tcat\t{'1' * 5000}"], "f:2: '111"),
         (["2 Mary moved."], "f:1: line 2 after line 0"),
         (["1 Mary moved.", "1 Zoe sat.", "2 Who sat?\tZoe\t1", "2 Zoe ran."], "f:4: line 2 after line 2"),
         (["1 Who sat?\t"], "f:1: a question without an answer"),

@@ -82,7 +82,7 @@ def read_labels(described: Description) -> list[str]:
     """The labels of a model, in the order of its classes."""
     try:
         labels = json.loads(described.read_asset(LABELS_FILE, _MAX_LABELS_BYTES))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{described.directory / LABELS_FILE} is not JSON", hint=COPY_AGAIN) from error
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise ArtifactError(f"{described.directory / LABELS_FILE} is not a list of labels", hint=COPY_AGAIN)

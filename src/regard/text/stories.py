@@ -20,7 +20,8 @@ from regard.text.lines import read_lines
 from regard.text.normalise import normalise
 
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
-_LINE = re.compile(r"(\d+)\s+(\S.*)")
+_LINE = re.compile(r"(\d{1,18})\s+(\S.*)")  # Python refuses to read numbers of thousands of digits
+_NUMBER = re.compile(r"\d{1,18}")
 _HINT = "a line is a number and a sentence; a question has its answer, and the numbers of supporting lines, after tabs"
 
 
@@ -57,7 +58,7 @@ def parse_stories(lines: Iterable[str], name: str) -> Iterator[Question]:
         if not line.strip():
             continue
         if (match := _LINE.fullmatch(line.strip(" \r"))) is None:
-            raise DataError(f"{name}:{at}: no number at the begin of the line", hint=_HINT)
+            raise DataError(f"{name}:{at}: no number at the beginning of the line", hint=_HINT)
         number, (text, *cells) = int(match[1]), match[2].split("\t")
         if number == 1:
             story, places, n_stories = [], {}, n_stories + 1
@@ -77,7 +78,7 @@ def _question(where: str, text: str, cells: list[str], story: list[str], places:
         raise DataError(f"{where}: a question without an answer", hint=_HINT)
     if not split_words(text):
         raise DataError(f"{where}: a question without words", hint=_HINT)
-    wrong = [number for number in numbers if not number.isdecimal() or int(number) not in places]
+    wrong = [number for number in numbers if not _NUMBER.fullmatch(number) or int(number) not in places]
     if wrong:
-        raise DataError(f"{where}: {wrong[0]!r} is not the number of an earlier sentence of the story", hint=_HINT)
+        raise DataError(f"{where}: {wrong[0][:20]!r} is not the number of an earlier sentence of the story", hint=_HINT)
     return Question(tuple(story), text.strip(), answer, tuple(places[int(number)] for number in numbers), n)

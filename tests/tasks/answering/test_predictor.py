@@ -48,6 +48,7 @@ def test_a_question_alone_has_no_story() -> None:
         ("", "there is no question"),
         ("...", "there is no question"),
         ("{", "the input is not JSON"),
+        ('{"story":' * 50_000, "the input is not JSON"),
         ({"question": "Who?"}, "no story and question"),
         (["Who?"], "no story and question"),
         (7, "no story and question"),

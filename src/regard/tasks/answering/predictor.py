@@ -156,7 +156,7 @@ def read_question(value: Any) -> Question:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"the input is not JSON: {error}", hint=_FORMS) from error
     return _from_text(value) if isinstance(value, str) else _from_object(value)
 
@@ -197,7 +197,7 @@ def read_words(described: Description) -> Words:
     path, sizes = described.directory / WORDS_FILE, described.sizes
     try:
         words = json.loads(described.read_asset(WORDS_FILE, _MAX_WORDS_BYTES))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is not JSON", hint=COPY_AGAIN) from error
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ArtifactError(f"{path} is not a list of words", hint=COPY_AGAIN)
