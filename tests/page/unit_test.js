@@ -114,6 +114,8 @@ Deno.test("a prediction of any task is one line of text", () => {
     formatPrediction({ probabilities: { a: 0.25, b: 0.75 }, none: null }),
     "probabilities: a: 0.2500, b: 0.7500 · none: null",
   );
+  const continued = { text: "It was tired.", prompt: "It was", continuation: " tired.", n_tokens: 2, other: "wide" };
+  equal(formatPrediction(continued), "It was tired. · n_tokens: 2 · other: wide");
 });
 
 Deno.test("both languages have the same texts, of the same types", () => {

@@ -91,10 +91,14 @@ export function formatCount(n) {
 
 /**
  * A prediction of any task on one line: { label: "dog", probability: 0.91 } → "label: dog · probability: 0.9100"
+ * A text comes first and without its name, and what is a part of it is left out.
  * @param {Record<string, any>} prediction
  */
-export function formatPrediction(prediction) {
-  return Object.entries(prediction).map(([name, value]) => `${name}: ${formatValue(value)}`).join(" · ");
+export function formatPrediction({ text, ...values }) {
+  const isPart = (/** @type {any} */ value) => text !== undefined && typeof value === "string" && text.includes(value);
+  const others = Object.entries(values).filter(([, value]) => !isPart(value));
+  return [...(text === undefined ? [] : [text]), ...others.map(([name, value]) => `${name}: ${formatValue(value)}`)]
+    .join(" · ");
 }
 
 /** Words with probabilities, such as what a model expects in the place of a missing one. */
