@@ -16,6 +16,7 @@ from regard.report.wording import duration
 from regard.run import Callbacks
 
 _SECONDS_BETWEEN_LINES = 10.0
+_MAX_SHOWN = 80  # characters of a sample
 
 
 class TrainingDisplay(Callbacks):
@@ -170,7 +171,7 @@ class TrainingDisplay(Callbacks):
         self.print(f"step {step:>7,}  validation: {scores}{'  (best)' if best else ''}")
         for sample in fields.get("samples", [])[:1]:
             first, *_, last = sample.values()
-            self.print(f"              {first[:80]}  →  {last[:80]}")
+            self.print(f"              {_shortened(first)}  →  {_shortened(last)}")
 
     def print_verdict(self) -> None:
         """Print what the finished model is good for, as the last line."""
@@ -185,3 +186,8 @@ class TrainingDisplay(Callbacks):
 
     def _on_already_finished(self, path: str, **facts: Any) -> None:
         self.print(f"{path} is finished: {', '.join(shown(headline(self._measures), facts))}; nothing to do")
+
+
+def _shortened(text: str) -> str:
+    """The beginning and the end: a question about a story is its end, and so is what a continuation follows."""
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN // 2]} … {text[-_MAX_SHOWN // 2 :]}"
