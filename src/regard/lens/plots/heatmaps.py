@@ -64,7 +64,8 @@ class AttentionMap:
 
     title: str
     weights: Matrix  # (T, S); NaN is not drawn
-    is_causal: bool = False
+    is_causal: bool = False  # what comes later is drawn as hidden
+    hidden: NDArray[np.bool_] | None = None  # (T, S) what the mask hides, where it hides more or other positions
     limit: float = 1.0  # the value with the darkest colour
     is_signed: bool = False
 
@@ -160,9 +161,11 @@ def _draw_weights(axes: Axes, attention_map: AttentionMap) -> None:
     weights = attention_map.weights
     colours, lowest = (SIGNED, -attention_map.limit) if attention_map.is_signed else (WEIGHTS, 0)
     axes.imshow(weights, cmap=colours, vmin=lowest, vmax=attention_map.limit, aspect="auto", interpolation="nearest")
-    if attention_map.is_causal:
-        future = np.triu(np.ones_like(weights, dtype=bool), k=1) & (weights == 0)
-        overlay = np.ma.masked_where(~future, np.zeros_like(weights))
+    hidden = attention_map.hidden
+    if hidden is None and attention_map.is_causal:
+        hidden = np.triu(np.ones_like(weights, dtype=bool), k=1)
+    if hidden is not None:
+        overlay = np.ma.masked_where(~(hidden & (weights == 0)), np.zeros_like(weights))
         axes.imshow(overlay, cmap=ListedColormap([MASKED]), aspect="auto", interpolation="nearest")
     axes.set_xlim(-0.5, weights.shape[1] - 0.5)
     axes.set_ylim(weights.shape[0] - 0.5, -0.5)

@@ -76,12 +76,13 @@ class LanguageLook(SiteLook):
         from regard.lens.plots.heatmaps import AttentionMap, draw_grid, draw_units
 
         sites = [site for site in self.trace.sites("attention") if site.axes[1] == "source"]
+        masks = self.trace.sites("mask")  # with the pattern of sparse attention; none for a single token
+        hidden = ~self.trace[masks[0].path][0, 0].numpy() if masks else None
         sentences = (self.text, f"What it expects next: {_named(self.following[:_N_SHOWN])}")
         if sites:
-            is_causal = sites[0].axes[2] == "source"
             maps = [
                 [
-                    AttentionMap(f"layer {layer + 1} · head {head + 1}", weights.float().numpy(), is_causal)
+                    AttentionMap(f"layer {layer + 1} · head {head + 1}", weights.float().numpy(), hidden=hidden)
                     for head, weights in enumerate(self.trace[site.path][0])
                 ]
                 for layer, site in enumerate(sites)
