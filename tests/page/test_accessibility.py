@@ -60,6 +60,7 @@ WIDTHS = (320, 390, 800, 1400)
 
 def test_no_view_scrolls_sideways_and_every_control_has_a_name(open_page: PageOpener, fake_server: FakeServer) -> None:
     page = open_page(fake_server.url, text="The animal did not cross the street because it was too tired. " * 2)
+    page.locator("#alternatives button").last.wait_for()
     for view in VIEWS:
         page.locator(f"#tab-{view}").click()
         expect(page.locator(f"#view-{view}")).not_to_have_attribute("hidden", "")
@@ -68,6 +69,9 @@ def test_no_view_scrolls_sideways_and_every_control_has_a_name(open_page: PageOp
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
             expect_width(page, width)
+            assert page.locator("#alternatives").evaluate("list => list.scrollHeight - list.clientHeight") <= 0, (
+                "cut off"
+            )
             if view == "look":
                 assert page.evaluate(TOO_WIDE_STEPS) == [], width
         assert page.evaluate(NAMELESS) == [], view

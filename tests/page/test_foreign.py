@@ -173,7 +173,7 @@ def test_model_of_another_task_predicts(open_page: PageOpener, url: str, locale:
         expect_no_attention(page)
         expect_to_fit(page)
     for label in ("side accuracy",):  # the names of the run's own measures
-        expect(page.locator(".curve h3", has_text=re.compile(f"^{label}"))).to_be_visible()
+        expect(page.locator(".curve h3", has_text=re.compile(f"^{label}", re.IGNORECASE))).to_be_visible()
     expect(page.locator(".run-summary")).to_contain_text("vectors")
 
 

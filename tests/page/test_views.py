@@ -157,6 +157,7 @@ def test_matrices_give_the_numbers_of_q_k_and_v(open_page: PageOpener, service_u
         )
         product, value = (float(element.get_attribute("value") or "") for element in sum_line.all())
         assert product == pytest.approx(x[row] @ weight[:, 5], abs=1e-5)
+        expect(page.locator(".matrix-product .readout")).to_contain_text("(bias)")
         assert value == pytest.approx(numbers(record[name])[1, row, 5], abs=1e-6)
 
 
@@ -234,9 +235,14 @@ def test_without_the_mask_use_and_training_are_scored_apart(
     expect(page.locator(".word-probabilities .probability-bar.training")).to_have_count(len(before["words"]))
     knob = page.get_by_role("switch").evaluate_all(KNOBS_OUTSIDE)
     assert knob == []
+    expect(page.locator(".head-group-name").nth(1)).to_have_text("Decoder self-attention (without the mask)")
+    sample = page.locator(".trained-without > p").last  # of both models, not one alone
+    expect(sample).to_have_text(re.compile("as in the paper: .*without the mask: "))
     page.locator("#tab-look").click()
     page.locator(".walk-step").nth(11).click()
+    expect(page.locator(".breadcrumb")).to_contain_text("(masked)")
     page.get_by_role("switch").check()
+    expect(page.locator(".breadcrumb")).to_contain_text("(without the mask)")
     assert page.locator(".look input[role=switch]").evaluate_all(KNOBS_OUTSIDE) == []
 
 

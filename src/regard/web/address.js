@@ -8,7 +8,19 @@ import { change, onChange, state, UNCHANGED, VIEWS } from "./state.js";
 const MAX_TEXT = 16_000; // encoded characters; longer addresses do not work everywhere
 const WRITE_DELAY = 250; // milliseconds; browsers limit how often an address may be rewritten
 /** @type {(keyof import("./state.js").State)[]} */
-const STORED = ["view", "text", "line", "model", "source", "target", "chosen", "place", "changes", "importance"];
+const STORED = [
+  "view",
+  "text",
+  "line",
+  "model",
+  "source",
+  "target",
+  "chosen",
+  "place",
+  "changes",
+  "depends",
+  "importance",
+];
 
 let timer = 0;
 let current = null; // the hash as last read or written
@@ -62,6 +74,7 @@ function hash() {
   if (!state.changes.scale) set("scale", "off");
   if (!state.changes.mask) set("mask", "off");
   if (state.changes.positions !== "normal") set("positions", state.changes.positions);
+  if (state.depends) set("depends", "on");
   if (state.importance) set("importance", "on");
   return `#${state.view}?${params}`;
 }
@@ -81,6 +94,7 @@ function read() {
     chosen: readChosen(params),
     place: readPlace(params),
     changes: readChanges(params),
+    depends: params.get("depends") === "on",
     importance: params.get("importance") === "on",
   };
   if (params.has("text") || textFits()) values.text = params.get("text") ?? "";

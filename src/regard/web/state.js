@@ -34,6 +34,7 @@ export const UNCHANGED = Object.freeze({ off: [], scale: true, mask: true, posit
  * @property {string | null} target
  * @property {Record<string, any>} place step, attention, layer, head and level of "Look inside"
  * @property {Changes} changes
+ * @property {boolean} depends whether "Look inside" shows what each word depends on
  * @property {boolean} importance whether "Try it" shows which heads matter
  * @property {string[]} shown the translation, line by line
  * @property {{ lines: (string | null)[], model?: string, target?: string }} shownFor what `shown` translates; a line is
@@ -52,6 +53,7 @@ export const state = {
   target: null,
   place: {},
   changes: UNCHANGED,
+  depends: false,
   importance: false,
   shown: [],
   shownFor: { lines: [] },

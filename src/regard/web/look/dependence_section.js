@@ -2,6 +2,7 @@
 // several translations.
 
 import { make, setText } from "../dom.js";
+import { change, onChange, state } from "../state.js";
 import { onLanguage, t } from "../texts/texts.js";
 import { loadModule } from "./load.js";
 import { fetchLook } from "./look_request.js";
@@ -18,12 +19,13 @@ export class DependenceSection {
   constructor() {
     this.element = make(
       "details",
-      { class: "depends-section", hidden: true, ontoggle: () => this.#load() },
+      { class: "depends-section", hidden: true, ontoggle: () => change({ depends: this.element.open }) },
       this.#summary,
       this.#note,
       this.#box,
     );
     this.#write();
+    onChange(["depends"], () => this.#load());
     onLanguage(() => this.#write());
   }
 
@@ -40,7 +42,8 @@ export class DependenceSection {
 
   async #load() {
     this.#controller?.abort();
-    if (!this.#body || !this.element.open || this.#measured === this.#body) return;
+    this.element.open = state.depends;
+    if (!this.#body || !state.depends || this.#measured === this.#body) return;
     const controller = (this.#controller = new AbortController());
     setText(this.#note, t("look.waiting"));
     try {

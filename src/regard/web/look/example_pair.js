@@ -14,9 +14,6 @@ import { bar } from "./weight_bar.js";
 const SHOWN_WORDS = 3;
 
 export class ExamplePair {
-  /** @type {Map<number, number>} sentence → the word that the reader predicts */
-  #guesses = new Map();
-  #shown = false;
   /** @type {LookData[] | null} */
   #data = null;
   /** @type {Examples | null} */
@@ -26,8 +23,9 @@ export class ExamplePair {
     this.title = make("h3");
     this.hint = make("p", { class: "hint" });
     this.columns = make("div", { class: "pair" });
+    this.why = make("p", { class: "hint" });
     this.show = make("button", { type: "button", class: "link", onclick: () => this.#reveal() });
-    this.element = make("section", { class: "example-pair" }, this.title, this.hint, this.columns, this.show);
+    this.element = make("section", { class: "example-pair" }, this.title, this.hint, this.columns, this.why, this.show);
   }
 
   /** @param {StepContext} context */
@@ -37,8 +35,7 @@ export class ExamplePair {
     this.element.hidden = !examples;
     if (!examples || !fetchLook) return;
     if (examples !== this.#examples) {
-      [this.#examples, this.#data, this.#shown] = [examples, null, false];
-      this.#guesses.clear();
+      [this.#examples, this.#data] = [examples, null];
       this.columns.replaceChildren();
       const looks = await Promise.all(examples.texts.slice(0, 2).map(fetchLook)).catch(() => null);
       if (examples !== this.#examples) return;
@@ -52,6 +49,7 @@ export class ExamplePair {
     const { head } = /** @type {Examples} */ (this.#examples);
     this.title.textContent = t("look.pair");
     this.hint.textContent = t("look.pairHint", head);
+    this.why.textContent = this.#guesses ? t("look.pairWhy") : "";
     this.show.textContent = t("look.show");
     const data = /** @type {LookData[]} */ (this.#data);
     this.columns.replaceChildren(...data.map((side, i) => this.#column(side, i, head)));
@@ -63,7 +61,7 @@ export class ExamplePair {
     const sides = sidesOf(attention);
     const columns = data.columns(attention, "words");
     const pronoun = data.rows(attention, "words")[row];
-    const guess = this.#guesses.get(index);
+    const guess = this.#guesses ? this.#guesses[index] - 1 : -1;
     const words = columns.filter(({ special }) => !special).map((unit, i) => {
       const button = make(
         "button",
@@ -79,8 +77,8 @@ export class ExamplePair {
       {},
       make("p", { class: "guess-words", role: "group", "aria-label": data.look.source.text }, words),
       make("p", { class: "of-target", dir: "auto", lang: "de" }, data.look.target.text),
-      make("p", { class: "hint" }, t(this.#shown ? "look.pairAnswer" : "look.pairQuestion", isolated(pronoun.text))),
-      this.#shown ? this.#answer(weights, columns, sides.columns, guess) : null,
+      make("p", { class: "hint" }, t(this.#guesses ? "look.pairAnswer" : "look.pairQuestion", isolated(pronoun.text))),
+      this.#guesses ? this.#answer(weights, columns, sides.columns, guess) : null,
     );
   }
 
@@ -91,19 +89,24 @@ export class ExamplePair {
     const lines = order.map((i) =>
       make("div", { class: "bar-line" }, wordElement(columns[i].text, side), bar(weights[i]))
     );
-    const verdict = guess === undefined ? "" : t(guess === best ? "look.guessRight" : "look.guessWrong");
+    const verdict = guess < 0 ? "" : t(guess === best ? "look.guessRight" : "look.guessWrong");
     return make("div", { class: "bars" }, lines, make("p", { class: "verdict", role: "status" }, verdict));
   }
 
+  /** Per sentence, the word that the reader predicts, counted from 1, or 0; null before the answers are shown. */
+  get #guesses() {
+    const { guesses } = /** @type {StepContext} */ (this.context).place;
+    return guesses ? guesses.split(",").map(Number) : null;
+  }
+
   #guess(/** @type {number} */ index, /** @type {number} */ word) {
-    this.#guesses.set(index, word);
-    this.#shown = true;
-    this.#draw();
+    const guesses = this.#guesses ?? [0, 0];
+    this.context?.go({ guesses: guesses.with(index, word + 1).join() });
   }
 
   /** Shows both, and goes to the head. */
   #reveal() {
-    this.#shown = true;
-    this.context?.go({ ...this.#examples?.head, row: null, column: null });
+    const guesses = (this.#guesses ?? [0, 0]).join();
+    this.context?.go({ ...this.#examples?.head, row: null, column: null, guesses });
   }
 }

@@ -44,7 +44,7 @@ export function headView({ data, place }, kind = "weights") {
     visible: data.visible(place, level),
     row: place.row,
     column: place.column,
-    label: t("look.headName", place),
+    label: t("look.headName", { ...place, attention: data.nameOf(attention, place) }),
     ...(kind === "weights"
       ? { values: data.weights(place, level), min: 0, max: 1, format: formatWeight }
       : { values: data.scores(place, level), ...scoreRange(data, place), format: formatNumber }),

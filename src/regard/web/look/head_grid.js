@@ -54,7 +54,9 @@ export class HeadGrid {
     const { look, level, switched, attentions } = this.options;
     if (look !== before.look || !this.data) this.data = options.data ?? new LookData(look);
     const shape =
-      `${this.data.model.n_encoder_layers}.${this.data.model.n_decoder_layers}.${this.data.model.n_heads}.${language()}.${attentions}`;
+      `${this.data.model.n_encoder_layers}.${this.data.model.n_decoder_layers}.${this.data.model.n_heads}.${language()}.${
+        attentions.map((/** @type {string} */ kind) => this.#nameOf(kind))
+      }`;
     const isNew = shape !== this.#built;
     if (isNew) this.#build();
     this.#built = shape;
@@ -66,6 +68,10 @@ export class HeadGrid {
     this.#cells.clear();
     this.element.style.setProperty("--n-heads", this.data.model.n_heads);
     this.element.replaceChildren(...this.options.attentions.map((kind) => this.#group(kind)));
+  }
+
+  #nameOf(/** @type {string} */ kind) {
+    return this.data.nameOf(kind, this.options);
   }
 
   #group(kind) {
@@ -86,8 +92,8 @@ export class HeadGrid {
     }
     return make(
       "div",
-      { class: "head-group", role: "group", "aria-label": t(`look.attentionNames.${kind}`) },
-      make("p", { class: "head-group-name" }, t(`look.attentionNames.${kind}`)),
+      { class: "head-group", role: "group", "aria-label": t(`look.attentionNames.${this.#nameOf(kind)}`) },
+      make("p", { class: "head-group-name" }, t(`look.attentionNames.${this.#nameOf(kind)}`)),
       layers,
     );
   }
@@ -95,7 +101,7 @@ export class HeadGrid {
   #cell(head) {
     const pixels = new Pixels("head-map");
     const bar = make("span", { class: "head-bar", "aria-hidden": "true" });
-    const name = t("look.headName", head);
+    const name = t("look.headName", { ...head, attention: this.#nameOf(head.attention) });
     const button = make(
       "button",
       {

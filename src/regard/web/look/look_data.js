@@ -195,6 +195,12 @@ export class LookData {
     return lists[level];
   }
 
+  /** The kind of attention as the texts name it: "unmasked" for the decoder's own while the mask is lifted. */
+  nameOf(/** @type {string} */ kind, { switched = "" } = {}) {
+    const lifted = kind === "decoder" && (switched === "mask" || !this.look.interventions.mask);
+    return lifted ? "unmasked" : kind;
+  }
+
   /** The same with the switch of the step. */
   dividesAt(/** @type {{ switched?: string }} */ { switched }) {
     return this.model.attention !== "additive" && this.divides !== (switched === "scale");

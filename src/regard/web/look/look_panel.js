@@ -92,8 +92,8 @@ export class LookPanel {
   setLook(look, place = null) {
     const sameSource = this.data.look.source.text === look.source.text;
     this.data = new LookData(look);
-    const { step, attention, layer, head, level, part, switched } = this.place;
-    const kept = sameSource ? this.place : { step, attention, layer, head, level, part, switched };
+    const { step, attention, layer, head, level, part, switched, guesses } = this.place;
+    const kept = sameSource ? this.place : { step, attention, layer, head, level, part, switched, guesses };
     this.place = resolvePlace(place ?? kept, this.data);
     this.redraw();
   }
@@ -153,12 +153,17 @@ export class LookPanel {
 
   /** @returns {StepContext} */
   get #context() {
+    const service = this.#service();
     return {
       data: this.data,
       place: this.place,
-      facts: { ...factsOf(this.data, this.place), live: "fetchLook" in this.#service() },
+      facts: {
+        ...factsOf(this.data, this.place),
+        live: "fetchLook" in service,
+        pair: Boolean(service.examples),
+      },
       go: (change) => this.go(change),
-      ...this.#service(),
+      ...service,
     };
   }
 
@@ -187,11 +192,15 @@ export class LookPanel {
 
   #writeBreadcrumb(name) {
     const stack = stackOf(this.place.attention);
-    let parts = t("look.breadcrumb", this.place);
+    let parts = t("look.breadcrumb", {
+      ...this.place,
+      attention: this.data.nameOf(this.place.attention, this.place),
+    });
     if (["pieces", "embedding", "position"].includes(name)) parts = t("look.breadcrumbSide", sideOfStack(stack));
     else if (["residual", "feed_forward", "layers"].includes(name)) {
       parts = t("look.breadcrumbLayer", stack, this.place.layer);
-    } else if (["vocabulary", "beam", "quiz"].includes(name)) parts = t("look.breadcrumbOutput");
+    } else if (["vocabulary", "beam"].includes(name)) parts = t("look.breadcrumbOutput");
+    else if (name === "quiz") parts = [];
     setText(this.breadcrumb, parts.join(" · "));
   }
 

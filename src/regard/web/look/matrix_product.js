@@ -123,10 +123,10 @@ export class MatrixProduct {
     const terms = Array.from(x.slice(0, 2), (value, i) => `${formatNumber(value)} × ${formatNumber(w[i])}`).join(" + ");
     const total = dot(x, w);
     this.sum.replaceChildren(
-      ...t("look.productSum", isolated(unit.text), vector, column + 1),
+      t("look.productSum", isolated(unit.text), vector, column + 1),
       `${terms}${t("look.moreTerms", x.length - 2)} = `,
       numberElement(total, formatNumber(total)),
-      ` + ${formatNumber(bias)} = `,
+      t("look.productBias", formatNumber(bias)),
       make("b", {}, numberElement(result, formatNumber(result))),
     );
   }

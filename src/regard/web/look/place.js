@@ -21,6 +21,8 @@ import { ATTENTION_KINDS, stackOf } from "./look_data.js";
  * @property {number | null} position where the word was moved to, at the step about positions
  * @property {number | null} unit of the feed-forward layer, or column of W; null is the most active one, or the first
  * @property {number | null} beamStep how far the beam has grown; null is to the end
+ * @property {string} guesses the words that the reader predicts in the two examples, "3,5"; 0 for none, "" before that
+ * @property {string} answers which options the reader chose in the quiz, "02-1"; "-" for none
  */
 
 // What an address calls the properties of a place; the values that it need not state; and what it counts from 1.
@@ -39,8 +41,20 @@ const PARAMETERS = {
   position: "position",
   unit: "unit",
   beamStep: "beam",
+  guesses: "guess",
+  answers: "answers",
 };
-const UNSTATED = { level: "words", part: "attention", switched: "", vector: "q", outputStep: 0 };
+const UNSTATED = {
+  level: "words",
+  part: "attention",
+  switched: "",
+  vector: "q",
+  outputStep: 0,
+  guesses: "",
+  answers: "",
+};
+/** @type {Record<string, RegExp>} */
+const CODED = { guesses: /^\d{1,3},\d{1,3}$/, answers: /^[\d-]{1,20}$/ };
 const FROM_ONE = ["layer", "head", "row", "column", "outputStep", "unit"];
 
 /** The parameters of an address for a place. */
@@ -60,7 +74,8 @@ export function readPlace(parameters) {
   const place = {};
   for (const [name, parameter] of Object.entries(PARAMETERS)) {
     const text = parameters.get(parameter) ?? "";
-    if (/^\d{1,6}$/.test(text)) place[name] = Number(text) - (FROM_ONE.includes(name) ? 1 : 0);
+    if (name in CODED) place[name] = CODED[name].test(text) ? text : "";
+    else if (/^\d{1,6}$/.test(text)) place[name] = Number(text) - (FROM_ONE.includes(name) ? 1 : 0);
     else if (/^[a-z_]+$/.test(text)) place[name] = text;
   }
   if ("step" in place) place.step = stepNumber(place.step);
@@ -149,6 +164,8 @@ export function resolvePlace(partial, data) {
     position: clamped(partial.position, MAX_COUNT, null),
     unit: clamped(partial.unit, data.model.d_ff, null),
     beamStep: clamped(partial.beamStep, MAX_COUNT, null),
+    guesses: partial.guesses ?? "",
+    answers: partial.answers ?? "",
   };
 }
 

@@ -4,6 +4,7 @@ const SUBLAYER_NAMES = { self: "self-attention", cross: "encoder–decoder atten
 const ATTENTION_NAMES = {
   encoder: "Encoder self-attention",
   decoder: "Decoder self-attention (masked)",
+  unmasked: "Decoder self-attention (without the mask)",
   cross: "Encoder–decoder attention",
 };
 const BLOCK_NAMES = {
@@ -127,6 +128,7 @@ export const LOOK_EN = {
   pairAnswer: (pronoun) => `“${pronoun}” looks at:`,
   guessRight: "As you predicted.",
   guessWrong: "Not as you predicted: compare the two sentences.",
+  pairWhy: "Either word is a clue: the noun itself, or the adjective that fits only one of the two nouns.",
   quiz: {
     keys: "In encoder–decoder attention, how many keys does each word of this translation see?",
     passes: (layers) =>
@@ -200,7 +202,7 @@ export const LOOK_EN = {
   asTable: "As a table",
   mask: "mask",
   entropy: "Entropy",
-  gradient: "Gradient: Σ p (1 − p)",
+  gradient: "Gradient: Σ\u00a0p\u00a0(1\u00a0−\u00a0p)",
   probability: "Probability",
   sublayer: "Sub-layer",
   headName: ({ attention, layer, head }) => `${ATTENTION_NAMES[attention]}, layer ${layer + 1}, head ${head + 1}`,
@@ -252,7 +254,8 @@ export const LOOK_EN = {
   qkvNames: ["q: what a word is looking for", "k: what it can be found by", "v: what it passes on"],
   product: "From x to",
   productColumn: "Column of W",
-  productSum: (word, vector, column) => [`Number ${column} of ${vector} for “${word}”: `],
+  productSum: (word, vector, column) => `Number ${column} of ${vector} for “${word}”: `,
+  productBias: (value) => ` + ${value} (bias) = `,
   pointAtNumber: "Point at a number, or use ← → here, to see the calculation.",
   attendsTo: "attends to →",
   attendsMostTo: "Attends most to",
@@ -262,7 +265,7 @@ export const LOOK_EN = {
   linesCaption: "The same as lines: words on the left attend to words on the right",
   maskedCaption: "Rows attend to columns; hatched cells are later words, hidden by the mask",
   unmaskedCaption: "Recomputed without the mask: rows attend to later words, too",
-  crossCaption: "Rows are words of the translation, columns are words of the source",
+  crossCaption: "Rows are words of the translation, each while it is being chosen; columns are words of the source",
   hiddenByMask: "hidden by the mask",
   cellTitle: (query, key) => ["The calculation of one cell: ", query, " attends to ", key],
   cellVectors: "The vectors of this cell",

@@ -4,6 +4,7 @@ const KOREAN_SUBLAYER_NAMES = { self: "셀프 어텐션", cross: "인코더–�
 const KOREAN_ATTENTION_NAMES = {
   encoder: "인코더 셀프 어텐션",
   decoder: "디코더 셀프 어텐션(마스크)",
+  unmasked: "디코더 셀프 어텐션(마스크 해제)",
   cross: "인코더–디코더 어텐션",
 };
 const KOREAN_BLOCK_NAMES = {
@@ -127,6 +128,8 @@ export const LOOK_KO = {
   pairAnswer: (pronoun) => `“${pronoun}”의 가중치:`,
   guessRight: "예상이 맞았습니다.",
   guessWrong: "예상과 다릅니다. 두 문장을 비교해 보세요.",
+  pairWhy:
+    "명사 자체를 볼 수도 있고, 두 명사 중 하나에만 어울리는 형용사를 볼 수도 있습니다. 어느 쪽이든 무엇을 가리키는지 알 수 있습니다.",
   quiz: {
     keys: "인코더–디코더 어텐션에서 번역문의 단어 하나가 보는 키는 몇 개인가요?",
     passes: (layers) =>
@@ -196,7 +199,7 @@ export const LOOK_KO = {
   asTable: "표로 보기",
   mask: "마스크",
   entropy: "엔트로피",
-  gradient: "기울기 Σ p (1 − p)",
+  gradient: "기울기 Σ\u00a0p\u00a0(1\u00a0−\u00a0p)",
   probability: "확률",
   sublayer: "서브레이어",
   headName: ({ attention, layer, head }) => `${KOREAN_ATTENTION_NAMES[attention]}, ${layer + 1}층, 헤드 ${head + 1}`,
@@ -248,7 +251,8 @@ export const LOOK_KO = {
   qkvNames: ["q: 무엇을 찾는가", "k: 무엇으로 검색되는가", "v: 무엇을 전달하는가"],
   product: "x에서 만드는 것",
   productColumn: "W의 열",
-  productSum: (word, vector, column) => [`“${word}”의 ${vector}에서 ${column}번째 숫자: `],
+  productSum: (word, vector, column) => `“${word}”의 ${vector}에서 ${column}번째 숫자: `,
+  productBias: (value) => ` + ${value}(편향) = `,
   pointAtNumber: "숫자 위에 마우스를 올리거나 여기서 ← → 키를 누르면 계산이 보입니다.",
   attendsTo: "행 ↓ 열 →",
   attendsMostTo: "가장 주목하는 단어",
@@ -258,7 +262,7 @@ export const LOOK_KO = {
   linesCaption: "같은 내용을 선으로: 왼쪽 단어가 오른쪽 단어에 주목합니다",
   maskedCaption: "행의 단어가 열의 단어에 주목합니다. 빗금 친 칸은 뒤에 올 단어라서 마스크로 가린 곳입니다",
   unmaskedCaption: "마스크를 해제하고 다시 계산한 결과입니다. 뒤에 올 단어에도 주목합니다",
-  crossCaption: "행은 번역문, 열은 원문입니다",
+  crossCaption: "행은 번역문의 단어(그 단어를 고르는 순간), 열은 원문의 단어입니다",
   hiddenByMask: "마스크에 가려짐",
   cellTitle: (query, key) => ["한 칸의 계산 과정: ", query, " → ", key],
   cellVectors: "이 칸에 쓰인 벡터",
@@ -270,8 +274,8 @@ export const LOOK_KO = {
     `가중치가 가장 큰 토큰 한 쌍의 계산입니다. 히트맵의 “${row}” → “${column}” 칸은 ${entry}인데, 키 쪽 토큰은 더하고 쿼리 쪽 토큰은 평균한 값입니다.`,
   switchWithout: (d) => `÷ √${d} 없이 보기`,
   switchWith: (d) => `÷ √${d} 넣고 보기`,
-  withRoot: "÷ √d_k 있음",
-  withoutRoot: "없음",
+  withRoot: "나눌 때",
+  withoutRoot: "나누지 않을 때",
   withoutCaption: (token) => `√d_k로 나눌 때와 나누지 않을 때 ${token}의 가중치`,
   softmaxCaption: (token) => `${token} 행의 계산 과정`,
   valuesCaption: (token) => `${token}에 모이는 밸류 × 가중치`,

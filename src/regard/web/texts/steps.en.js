@@ -120,8 +120,8 @@ export const STEPS_EN = {
           : `${f.n_heads} heads do all this at the same time, each with its own matrices, and their outputs are`
       } concatenated: ${f.n_heads} × ${f.d_k} = ${f.d_model} numbers. Another matrix, W_O, mixes them into the output of the sub-layer.`,
     try: (f) =>
-      f.live
-        ? "Enter “The animal did not cross the street because it was too tired.” and see what “it” attends to; then change “tired” to “wide”."
+      f.pair
+        ? "Guess below which word the pronoun attends to in each sentence; then compare the other heads."
         : "Choose a pronoun and compare what the heads attend to.",
     questions: [
       [

@@ -115,8 +115,8 @@ export const STEPS_KO = {
         f.n_heads === 1 ? "헤드의 출력을" : `헤드 ${f.n_heads}개가 저마다의 행렬로 같은 일을 동시에 하고, 그 출력을`
       } 이어 붙이면 ${f.n_heads} × ${f.d_k} = ${f.d_model}개의 숫자입니다. 행렬 하나(W_O)가 이것을 섞고, 그 결과가 서브레이어의 출력입니다.`,
     try: (f) =>
-      f.live
-        ? "“The animal did not cross the street because it was too tired.”에서 “it”이 어디에 주목하는지 보고, “tired”를 “wide”로 바꿔 보세요."
+      f.pair
+        ? "두 문장에서 대명사가 어느 단어에 주목할지 아래에서 예상해 보고, 다른 헤드와 비교해 보세요."
         : "대명사를 골라 헤드마다 어디에 주목하는지 비교해 보세요.",
     questions: [
       [

@@ -52,6 +52,7 @@ function row(label, ...text) {
 function withChanges(/** @type {string} */ text, /** @type {string} */ reference) {
   const words = splitWords(text).map((word) => word.text);
   const [changed] = changedWords(words, splitWords(reference).map((word) => word.text));
+  if (!words.length) return [make("span", { class: "note" }, t("training.samples.empty"))];
   return words.flatMap((word, i) => [make(changed[i] ? "mark" : "span", {}, word), " "]);
 }
 

@@ -98,11 +98,11 @@ export class TrainingView {
 
   /** The chart of some measures; the learning rate stays last. */
   #curveOf(/** @type {Measure[]} */ group) {
-    const title = group.map(({ label }) => measureLabel(label)).join(", ");
+    const title = capitalised(group.map(({ label }) => measureLabel(label)).join(", "));
     if (!this.#measures.has(title)) {
       const curve = new Curve({
         title,
-        format: (value, isTick) => showMeasure(group[0], value, isTick && value >= 10 ? 0 : group[0].digits),
+        format: (value, isTick) => showMeasure(group[0], value, isTick ? tickDigits(group[0], value) : group[0].digits),
         zero: group[0].higher_is_better,
         log: !group[0].higher_is_better,
       });
@@ -116,6 +116,16 @@ export class TrainingView {
     this.#note.textContent = text;
     this.#body.hidden = hideRun;
   }
+}
+
+/** "accuracy" → "Accuracy", but "chrF++" stays as it is. */
+const capitalised = (/** @type {string} */ title) =>
+  title.replace(/^\p{Ll}(?=[\p{Ll} ,]*$)/u, (letter) => letter.toUpperCase());
+
+/** Digits at an axis: 0, 25 and 50 have none. */
+function tickDigits(/** @type {Measure} */ { is_share: share, digits }, /** @type {number} */ value) {
+  const shown = share ? 100 * value : value;
+  return shown === 0 || shown >= 10 ? 0 : digits;
 }
 
 function formatLoss(/** @type {number} */ value, /** @type {boolean} */ isTick) {

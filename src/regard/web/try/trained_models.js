@@ -1,7 +1,7 @@
 // Made by benchmarks/without_mask_or_scale.py.
 
 export const TRAINED = {
-  "sentence": "The animal did not cross the street because it was too tired.",
+  "sentence": "The animal did not hate the meadow because it was too flat.",
   "validation_sentences": 100,
   "paper": {
     "rows": [
@@ -11,7 +11,7 @@ export const TRAINED = {
       { "step": 200, "loss": 0.2741, "accuracy": 0.9437 },
       { "step": 300, "loss": 0.1352, "accuracy": 0.9715 },
     ],
-    "translation": "Das Tier überquerte die Straße nicht, weil es zu müde war.",
+    "translation": "Das Tier hasste die Wiese nicht, weil sie zu flach war.",
     "exact": 0.68,
   },
   "mask": {
@@ -34,7 +34,7 @@ export const TRAINED = {
       { "step": 200, "loss": 1.3262, "accuracy": 0.6852 },
       { "step": 300, "loss": 0.8067, "accuracy": 0.8048 },
     ],
-    "translation": "Das Tier überquerte die Straße nicht, weil es zu müde war.",
+    "translation": "Das Tier sah die Wiese nicht, weil sie zu flach war.",
     "exact": 0.03,
   },
 };

@@ -36,7 +36,17 @@ function explanation(/** @type {"mask" | "scale"} */ part, /** @type {any} */ te
     make("p", {}, text, t(`try.trained.${part}.why`)),
     table(caption, [t("try.trained.loss"), t("try.trained.paper"), t(`try.trained.without.${part}`)], rows),
     make("p", { class: "note" }, caption, " ", make("code", {}, "benchmarks/without_mask_or_scale.py")),
-    make("p", {}, t("try.trained.writes"), " ", make("q", { lang: "de" }, shortened(TRAINED[part].translation))),
+    make(
+      "p",
+      {},
+      t("try.trained.writes", TRAINED.sentence),
+      ...models.flatMap(({ translation }, i) => [
+        make("br"),
+        t(i ? `try.trained.without.${part}` : "try.trained.paper"),
+        ": ",
+        make("q", { lang: "de" }, shortened(translation)),
+      ]),
+    ),
   );
 }
 

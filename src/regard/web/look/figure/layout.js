@@ -6,8 +6,8 @@
 
 const TALL = {
   width: 336,
-  block: 128,
-  x: { encoder: 26, decoder: 182 },
+  block: 134,
+  x: { encoder: 22, decoder: 180 },
   height: {
     pieces: 20,
     embedding: 24,

@@ -8,7 +8,7 @@ import { Panel } from "../panel.js";
 
 /** @import { StepContext } from "../look_panel.js" */
 
-const NODE = { width: 122, height: 38, top: 20 };
+const NODE = { width: 126, height: 38, top: 20 };
 
 /** The position of each node: one column per step of the search, kept hypotheses first, the best on top. */
 function arrange(nodes) {
@@ -119,7 +119,7 @@ export class BeamStep {
 
   #edge(node, positions) {
     const [from, to] = [positions.get(node.parent), positions.get(node.id)];
-    const d = `M${from.x + 80} ${from.y}C${from.x + 100} ${from.y} ${to.x - 24} ${to.y} ${to.x - 5} ${to.y}`;
+    const d = `M${from.x + 94} ${from.y}C${from.x + 110} ${from.y} ${to.x - 22} ${to.y} ${to.x - 5} ${to.y}`;
     const edge = makeSvg("path", {
       class: "beam-edge",
       d,

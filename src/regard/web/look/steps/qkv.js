@@ -21,7 +21,7 @@ class QkvSources {
     this.element = make("table", { class: "sources" }, this.caption, make("thead", {}, this.head), this.body);
   }
 
-  update({ place, go }) {
+  update({ data, place, go }) {
     this.caption.textContent = t("look.sourcesCaption");
     this.head.replaceChildren(make("td"), ...["Q", "K", "V"].map((cell) => make("th", { scope: "col" }, cell)));
     this.body.replaceChildren(
@@ -29,7 +29,7 @@ class QkvSources {
         const name = make(
           "button",
           { type: "button", class: "plain", onclick: () => go({ attention: kind }) },
-          t(`look.attentionNames.${kind}`),
+          t(`look.attentionNames.${data.nameOf(kind)}`),
         );
         const row = make(
           "tr",

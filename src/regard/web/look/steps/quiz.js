@@ -12,7 +12,7 @@ import { argmax, cosine, softmax } from "../math.js";
 /**
  * @typedef {object} Item
  * @property {string} key of the texts
- * @property {string} stop where the page answers it
+ * @property {Record<string, any>} at where the page answers it
  * @property {string} answer
  * @property {string[]} others wrong answers; those that equal the answer are left out
  * @property {any[]} [values] in the question
@@ -43,27 +43,28 @@ function attentionItems(/** @type {LookData} */ data) {
   const changes = ["larger", "same", "smaller"].map((name) => t(`look.quiz.options.${name}`));
   const copies = TRAINED.mask.rows.at(-1).loss < TRAINED.paper.rows.at(-1).loss &&
     TRAINED.mask.exact < TRAINED.paper.exact;
+  const firstRow = { attention: "encoder", layer: 0, head: 0, level: "pieces", row: 0 };
   const outcomes = ["copies", "better", "worse"].map((name) => t(`look.quiz.options.${name}`));
   return [
-    { key: "keys", stop: "cross", answer: String(n), others: [String(m), String(n + m), "1"] },
+    { key: "keys", at: { step: "cross" }, answer: String(n), others: [String(m), String(n + m), "1"] },
     {
       key: "passes",
-      stop: "cross",
+      at: { step: "cross" },
       answer: formatCount(n * d_model),
       others: [2 * n * d_model, n, d_model].map(formatCount),
       values: [data.model.n_encoder_layers],
     },
     {
       key: "visible",
-      stop: "masked",
+      at: { step: "masked", layer: 0, head: 0, level: "pieces", row: query },
       answer: String(seen),
       others: ["1", String(m), String(m + 1)],
       values: [query + 1],
     },
-    { key: "unmasked", stop: "masked", answer: outcomes[copies ? 0 : 1], others: outcomes },
+    { key: "unmasked", at: { step: "masked" }, answer: outcomes[copies ? 0 : 1], others: outcomes },
     {
       key: "root",
-      stop: "scores",
+      at: { ...firstRow, step: "scores" },
       answer: data.divides ? `√${d_k} = ${formatNumber(Math.sqrt(d_k))}` : t("look.quiz.options.nothing"),
       others: [
         String(d_k),
@@ -71,7 +72,12 @@ function attentionItems(/** @type {LookData} */ data) {
         `√${d_k} = ${formatNumber(Math.sqrt(d_k))}`,
       ],
     },
-    { key: "largest", stop: "scores", answer: changes[plain > divided ? 0 : plain < divided ? 2 : 1], others: changes },
+    {
+      key: "largest",
+      at: { ...firstRow, step: "scores", switched: "scale" },
+      answer: changes[plain > divided ? 0 : plain < divided ? 2 : 1],
+      others: changes,
+    },
   ];
 }
 
@@ -85,14 +91,14 @@ function orderItems(/** @type {LookData} */ data) {
   return [
     {
       key: "twice",
-      stop: "embedding",
+      at: { step: "embedding", attention: "encoder", level: "pieces", row: 0 },
       answer: cosine(embedded, embedded).toFixed(2),
       others: ["0.00", "0.50"],
       values: [isolated(data.look.source.pieces[0].text)],
     },
     {
       key: "near",
-      stop: "position",
+      at: { step: "position", attention: "encoder", level: "pieces", row: at },
       answer: String(argmax(likeness)),
       others: [0, n - 1, at + 1, at - 1].map(String),
       values: [at],
@@ -111,13 +117,13 @@ function layerItems(/** @type {LookData} */ data) {
   return [
     {
       key: "shape",
-      stop: "layers",
+      at: { step: "layers", attention: "encoder", layer: 0 },
       answer: `${n} × ${d_model}`,
       others: [`${n} × ${d_ff}`, `${n} × ${d_k}`, `1 × ${d_model}`],
     },
     {
       key: "residual",
-      stop: "residual",
+      at: { step: "residual", attention: "encoder", layer: 0, part: "feed_forward", level: "pieces", row: 0 },
       answer: sides[before >= added ? 0 : 1],
       others: sides,
       values: [isolated(data.look.source.pieces[0].text)],
@@ -133,14 +139,14 @@ function outputItems(/** @type {LookData} */ data) {
   return [
     {
       key: "target",
-      stop: "vocabulary",
+      at: { step: "vocabulary" },
       answer: formatNumber(1 - epsilon + epsilon / size, 3),
       others: ["1.000", formatNumber(epsilon, 3), formatNumber(1 / size, 3)],
       values: [epsilon],
     },
     {
       key: tie === "none" ? "separate" : "shared",
-      stop: "vocabulary",
+      at: { step: "vocabulary" },
       answer: formatCount(shared),
       others: [d_model * d_model, size, shared / 4].map(formatCount),
       values: [formatCount(size), d_model],
@@ -161,19 +167,20 @@ function pictureItems(/** @type {LookData} */ data) {
     { length: data.model.n_heads },
     (_, head) => strongest({ attention: "encoder", layer, head }),
   );
+  const at = { step: "heads", attention: "encoder", layer, head: 0, level: "words", row };
   const elsewhere = heads.filter((column) => column !== row).length;
   const answer = units[heads[0]].text;
   return [
     {
       key: "looks",
-      stop: "heads",
+      at,
       answer,
       others: [row, 0, units.length - 1, 1].map((i) => units[i]?.text ?? answer),
       values: [isolated(units[row].text), layer + 1],
     },
     {
       key: "elsewhere",
-      stop: "heads",
+      at,
       answer: String(elsewhere),
       others: [0, heads.length, 1, 2].map(String),
       values: [isolated(units[row].text), heads.length, layer + 1],
@@ -187,10 +194,12 @@ function optionsOf(/** @type {Item} */ { answer, others }, /** @type {number} */
   return wrong.toSpliced((number * 7) % (wrong.length + 1), 0, answer);
 }
 
-export class QuizStep {
-  #picked = new Map(); // item → option
-  #data = null;
+/** The option that the reader chose; undefined if none. */
+function pickedOption(/** @type {Item} */ item, /** @type {number} */ number, /** @type {StepContext} */ context) {
+  return optionsOf(item, number)[Number(context.place.answers[number] ?? "-")];
+}
 
+export class QuizStep {
   constructor() {
     this.score = make("p", { class: "hint", role: "status" });
     this.list = make("ol", { class: "quiz" });
@@ -199,22 +208,21 @@ export class QuizStep {
 
   /** @param {StepContext} context */
   update(context) {
-    const { data } = context;
-    if (data !== this.#data) this.#picked.clear();
-    this.#data = data;
-    const items = quizItems(data);
+    const items = quizItems(context.data);
     this.list.replaceChildren(...items.map((item, number) => this.#item(item, number, context)));
-    const right = items.filter(({ answer }, number) => this.#picked.get(number) === answer).length;
-    this.score.textContent = t("look.quiz.score", right, this.#picked.size, items.length);
+    const picked = items.map((item, number) => pickedOption(item, number, context));
+    const right = items.filter(({ answer }, number) => picked[number] === answer).length;
+    const answered = picked.filter((option) => option !== undefined).length;
+    this.score.textContent = t("look.quiz.score", right, answered, items.length);
   }
 
   #item(/** @type {Item} */ item, /** @type {number} */ number, /** @type {StepContext} */ context) {
-    const picked = this.#picked.get(number);
+    const picked = pickedOption(item, number, context);
     const question = t(`look.quiz.${item.key}`, ...(item.values ?? []));
-    const options = optionsOf(item, number).map((option) => {
+    const options = optionsOf(item, number).map((option, index) => {
       const pick = () => {
-        this.#picked.set(number, option);
-        this.update(context);
+        const answers = [...context.place.answers.padEnd(number + 1, "-")].with(number, String(index)).join("");
+        context.go({ answers });
         /** @type {HTMLElement} */ (this.list.children[number].querySelector("[aria-pressed=true]"))?.focus();
       };
       const button = make(
@@ -227,7 +235,7 @@ export class QuizStep {
     });
     const seeIt = make(
       "button",
-      { type: "button", class: "link", onclick: () => context.go({ step: item.stop }) },
+      { type: "button", class: "link", onclick: () => context.go(item.at) },
       t("look.show"),
     );
     const verdict = picked === undefined ? null : make(
