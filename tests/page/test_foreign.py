@@ -72,7 +72,10 @@ def expect_to_fit(page: Page) -> None:
 def test_translator_without_attention_shows_what_there_is(
     open_page: PageOpener, url: str, locale: str, names: list[str]
 ) -> None:
-    page = open_page(url, model="bag", text="1 2 3", locale=locale)
+    page = open_page(url, model="bag", locale=locale)
+    expect(page.locator(".tour li:visible")).to_have_count(2)  # there are no heads to switch off
+    expect_no_attention(page)
+    page.locator("#sentence").fill("1 2 3")
     expect(page.locator("#words .word").first).to_be_visible()
     expect(page.locator("#tab-translate")).to_have_text(names[0])
     expect(page.locator("#alternatives button")).to_have_count(4)

@@ -277,6 +277,9 @@ def test_head_importance_without_a_run_is_explained(open_page: PageOpener, servi
 def test_training_view_shows_curves_and_samples_of_a_run(open_page: PageOpener, service_url: str, name: str) -> None:
     page = open_page(service_url, "training", model=name)
     expect(page.locator(".run-summary")).to_contain_text("Finished")
+    run = page.request.get(f"{service_url}v1/training", params={"model": name}).json()
+    speed = f"{run['speed']['tokens_per_second']:,.0f} tokens per second"  # as in report.html: of the whole run
+    expect(page.locator(".run-summary")).to_contain_text(speed)
     curves = page.locator(".curve:visible")
     expect(curves).to_have_count(5)  # loss, three charts of measures, learning rate
     plot = curves.first.get_by_role("slider")

@@ -230,7 +230,15 @@ def test_labels_do_not_overlap(positions: list[float]) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (1234.5, "1,234"), (45.63, "45.6"), (1.234, "1.23"), (0.01234, "0.012"), (2e-5, "2e-05")],
+    [
+        (0, "0"),
+        (1234.5, "1,234"),
+        (45.63, "45.6"),
+        (1.234, "1.23"),
+        (0.01234, "0.012"),
+        (2e-5, "2·10⁻⁵"),
+        (1e-6, "10⁻⁶"),
+    ],
 )
 def test_numbers_are_rounded_to_a_few_digits(value: float, text: str) -> None:
     assert few_digits(value) == text

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log, log10
 
-from regard.report.wording import few_digits
+from regard.report.wording import few_digits, power_of_ten
 
 HEIGHT = 200  # CSS pixels
 _UNITS = 1000  # width and height of the viewBox of the curves
@@ -159,7 +159,7 @@ def _tick_text(value: float) -> str:
         return f"{value / 1000:,.1f}".removesuffix(".0") + "k"
     if value == round(value):
         return f"{value:,.0f}"
-    return f"{value:.6f}".rstrip("0") if abs(value) >= 1e-5 else f"{value:.1e}"
+    return f"{value:.6f}".rstrip("0") if abs(value) >= 1e-5 else power_of_ten(value)
 
 
 def _curve(curve: Curve, x: _Scale, y: _Scale) -> str:

@@ -21,11 +21,20 @@ def count(value: float) -> str:
 
 
 def few_digits(value: float) -> str:
-    """Two or three significant digits, and all digits of large numbers: 1,234, 45.6, 0.023."""
+    """Two or three significant digits, and all digits of large numbers: 1,234, 45.6, 0.023, 9·10⁻⁶."""
     size = abs(value)
+    if 0 < size < 1e-4:
+        return power_of_ten(value)
     if size >= 100 or value == 0:
         return f"{value:,.0f}"
     return f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
+
+
+def power_of_ten(value: float) -> str:
+    """One digit and its power, as on the page: 2·10⁻⁵, 10⁻⁶."""
+    digit, exponent = f"{value:.0e}".split("e")
+    power = "10" + f"{int(exponent)}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return power if digit == "1" else f"{digit}·{power}"
 
 
 def sizes(model: Mapping[str, Any]) -> str:

@@ -68,6 +68,7 @@ export const PAGE_EN = {
   legend: "Shading: how confident the model is in each word",
   example: "For example:",
   "tour.look": "Follow your sentence through the model in 15 stops, with the model’s own numbers; then a quiz.",
+  "tour.look.other": "See what the model computes for your sentence, and which of its words matter.",
   "tour.try": "Switch off a head, the mask, √d_k or the positions, and see what they are for.",
   "tour.training": "See how nonsense became a translation.",
 
@@ -198,7 +199,7 @@ export const PAGE_EN = {
   "training.dropout": "Dropout makes the training loss a little higher: it is only used in training.",
   "training.samples": "Samples during training",
   "training.samples.how": "Words that differ from the reference are underlined.",
-  "training.samples.empty": "(nothing)",
+  "training.samples.empty": "(empty)",
   "training.source": "source",
   "training.reference": "reference",
   "training.more": (n) => `${n} more`,

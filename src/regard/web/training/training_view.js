@@ -133,7 +133,8 @@ function formatLoss(/** @type {number} */ value, /** @type {boolean} */ isTick) 
 }
 
 /** The line at the top: state, steps, time, speed and quality. */
-function summaryParts({ state: runState, steps, validations, measures, unit, n_steps: nSteps, eta_seconds: eta }) {
+function summaryParts(run) {
+  const { state: runState, steps, validations, measures, unit, n_steps: nSteps, eta_seconds: eta, speed } = run;
   const last = steps.at(-1);
   const parts = [t(`training.${runState}`)];
   if (last) {
@@ -144,7 +145,7 @@ function summaryParts({ state: runState, steps, validations, measures, unit, n_s
   }
   if (last?.elapsed_seconds) parts.push(duration(last.elapsed_seconds));
   if (runState === "running" && eta) parts.push(t("training.left", duration(eta)));
-  if (last?.tokens_per_second) parts.push(t("training.speed", decimal(last.tokens_per_second, 0), unit));
+  if (speed?.tokens_per_second) parts.push(t("training.speed", decimal(speed.tokens_per_second, 0), unit));
   const best =
     measures.find(({ name, higher_is_better: higher, is_share: share }) => name !== "loss" && higher && !share) ??
       measures.find(({ name }) => name !== "loss");

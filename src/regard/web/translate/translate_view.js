@@ -56,7 +56,12 @@ export class TranslateView {
   #showTour() {
     const model = currentModel();
     this.#tour.hidden = !model || !translates() || Boolean(state.text && !model.examples?.texts.includes(state.text));
-    this.#tour.querySelector("[data-view=training]")?.toggleAttribute("hidden", !model?.training);
+    const item = (/** @type {string} */ view) => this.#tour.querySelector(`[data-view=${view}]`);
+    const walks = isTransformer(model);
+    item("training")?.toggleAttribute("hidden", !model?.training);
+    item("try")?.toggleAttribute("hidden", !walks);
+    item("look")?.lastElementChild?.setAttribute("data-text", walks ? "tour.look" : "tour.look.other");
+    translateElements(this.#tour);
   }
 
   /** What to type for a model that does not translate. */
@@ -78,6 +83,10 @@ export class TranslateView {
     this.#example.replaceChildren(t("example"), " ", button);
   }
 }
+
+/** Whether "Look inside" has a walk for the model: its encoder and decoder have heads. */
+const isTransformer = (/** @type {import("../state.js").Model | null} */ model) =>
+  ["n_encoder_layers", "n_decoder_layers", "n_heads"].every((name) => name in (model?.config ?? {}));
 
 function tourItem(/** @type {string} */ view) {
   const open = () => change({ view }, { addHistory: true });
