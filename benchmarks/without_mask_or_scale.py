@@ -101,7 +101,6 @@ def translate(texts: Texts, model: Transformer, pairs: list[StreetPair], masked:
     return [code.decode(hypothesis.ids) for hypothesis in found]
 
 
-
 def main() -> None:
     torch.set_num_threads(1)
     corpus = make_corpus(1, n_train=20_000)
