@@ -62,34 +62,21 @@ def test_a_batch_has_the_pairs_of_its_indices(make_store: StoreMaker) -> None:
         assert batch.targets[0][row, : len(target) + 1].tolist() == [*target.tolist(), 2]
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("n_batches", [1, 3])
 @pytest.mark.parametrize("resample", [None, double])
 def test_resuming_at_any_cursor_gives_the_same_updates(
-    make_store: StoreMaker, accumulate: int, resample: Callable[[list[list[int]], int], list[list[int]]] | None
+    make_store: StoreMaker, n_batches: int, resample: Callable[[list[list[int]], int], list[list[int]]] | None
 ) -> None:
     store = make_store(40)
-    loader = make_loader(store, resample, resample, accumulate=accumulate)
+    loader = make_loader(store, resample, resample, n_batches=n_batches)
     expected = read(loader, 25)
     assert expected[-1][1].epoch >= 2  # crosses the end of two epochs
     for n_read in range(1, 25):
         assert_same(read(loader, 25 - n_read, expected[n_read - 1][1], n_read + 1), expected[n_read:])
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
-def test_ranks_divide_the_batches_of_one_process(make_store: StoreMaker, world_size: int) -> None:
-    store = make_store(100)
-    expected = read(make_loader(store, accumulate=2 * world_size), 12)
-    loader = make_loader(store, accumulate=2, world_size=world_size)
-    ranks = [read(replace(loader, rank=rank), 12) for rank in range(world_size)]
-    for step, (update, cursor) in enumerate(expected):
-        assert all(rank[step][1] == cursor and len(rank[step][0]) == 2 for rank in ranks)
-        divided = [rank[step][0][i] for i in range(2) for rank in ranks]
-        assert [batch.indices.tolist() for batch in divided] == [batch.indices.tolist() for batch in update]
-        assert [batch.place for batch in divided] == [batch.place for batch in update]
-
-
 def test_a_batch_knows_its_place_in_the_run(make_store: StoreMaker) -> None:
-    loader = make_loader(make_store(40), accumulate=2)
+    loader = make_loader(make_store(40), n_batches=2)
     n_batches = len(loader.epoch_order(0))
     places = [batch.place for update, _ in read(loader, n_batches, step=5) for batch in update]
     assert [(place.step, place.part) for place in places[:4]] == [(5, 0), (5, 1), (6, 0), (6, 1)]
@@ -185,11 +172,3 @@ def test_a_curriculum_continues_after_a_restart_and_ends_in_the_usual_order(make
     whole = read(loader, 20)
     assert_same(read(loader, 15, whole[4][1], step=6), whole[5:])
     assert_same(read(loader, 8, whole[11][1], step=13), read(replace(loader, curriculum=0), 20)[12:])
-
-
-def test_the_ranks_of_a_curriculum_share_the_batches_of_one(make_store: StoreMaker) -> None:
-    store = make_store(300)
-    together = read(make_loader(store, curriculum=9, accumulate=2), 9)
-    apart = [read(make_loader(store, curriculum=9, world_size=2, rank=rank), 9) for rank in (0, 1)]
-    for step, (update, _) in enumerate(together):
-        assert [batch.indices.tolist() for batch in update] == [rank[step][0][0].indices.tolist() for rank in apart]

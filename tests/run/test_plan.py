@@ -12,6 +12,7 @@ from regard.run import Callbacks, Raw, Recipe, read_recipe
 from regard.run import plan as module
 from regard.run.build import PreparedRun
 from regard.run.plan import plan_run
+from regard.training import Workers
 
 SECONDS = {"tiny": 0.1, "small": 0.3, "tiny, bfloat16": 0.08}
 N_PROCESSES = {"tiny": 1, "small": 2}
@@ -22,7 +23,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The presets whose speed is measured, in order; nothing is trained."""
     presets: list[str] = []
 
-    def seconds(out: Path, device: Any, callbacks: Callbacks, prepared: PreparedRun) -> Any:
+    def seconds(out: Path, device: Any, workers: Workers, callbacks: Callbacks, prepared: PreparedRun) -> Any:
         recipe = prepared.recipe
         size = "tiny" if recipe.model.d_model == 128 else "small"
         presets.append(size if recipe.training.precision == "float32" else f"{size}, bfloat16")
@@ -64,7 +65,7 @@ def plan(
     if budget_seconds is not None:
         raw["training"] |= {"budget_seconds": budget_seconds, "schedule": "cooldown"}
     cpu = torch.device("cpu")
-    return plan_run(raw, folder / "run", fill_defaults, cpu, callbacks or Callbacks(), started_at=0.0)
+    return plan_run(raw, folder / "run", fill_defaults, cpu, Workers(), callbacks or Callbacks(), started_at=0.0)
 
 
 def test_short_budget_uses_the_smallest_model(timed: list[str], tmp_path: Path) -> None:

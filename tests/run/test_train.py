@@ -12,7 +12,7 @@ from regard.artifact import directory
 from regard.errors import RecipeError
 from regard.run import Callbacks, Raw, train
 from regard.run.plan import plan_run
-from regard.training import device
+from regard.training import Workers, device
 
 module = import_module("regard.run.train")  # the package exports the function of this name
 
@@ -60,7 +60,7 @@ def test_steps_beside_a_budget_are_ignored_with_a_warning(tmp_path: Path, monkey
 def test_bfloat16_run_cannot_be_resumed_where_bfloat16_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = recipe(tmp_path, steps=2, precision="bfloat16")
     monkeypatch.setattr(device, "has_fast_bfloat16", lambda _: True)
-    plan_run(given, tmp_path / "run", False, torch.device("cpu"), Callbacks(), started_at=0.0)
+    plan_run(given, tmp_path / "run", False, torch.device("cpu"), Workers(), Callbacks(), started_at=0.0)
     monkeypatch.setattr(device, "has_fast_bfloat16", lambda _: False)
     with pytest.raises(RecipeError, match=r"no fast bfloat16; hint: resume on the machine .*, or .*another directory"):
         train(given, tmp_path / "run", device="cpu")

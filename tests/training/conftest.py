@@ -11,7 +11,7 @@ import torch
 from regard.data import Loader, PairCollator, TokenStore, build_store, fixed_order
 from regard.metrics import Measure
 from regard.models import Model, ModelSpec, TransformerConfig
-from regard.training import Checkpoints, Training, TrainingConfig, Validation
+from regard.training import Checkpoints, Training, TrainingConfig, Validation, Workers
 from regard.training.gradients.two_processes import TwoProcesses
 from regard.training.validation import score_terms
 
@@ -46,8 +46,9 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
     train, validation = _store(tmp_path / "train", 150, 1), _store(tmp_path / "validation", 20, 2)
 
     def make(
-        name: str, *, dropout: float = 0.0, sampling: bool = False, two_processes: bool = False, **values: Any
-    ) -> Training:
+        name: str, *, dropout: float = 0.0, sampling: bool = False, two_processes: bool = False,
+        workers: Workers | None = None, **values: Any,
+    ) -> Training:  # fmt: skip
         config = TrainingConfig.model_validate(
             {"steps": 20, "max_tokens": 100, "save_every": 5, "validate_every": 5, "rate": 0.01, "warmup": 4} | values
         )
@@ -56,7 +57,7 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
         collate = PairCollator(store=train, **ids, resample_source=resample, resample_target=resample)
         loader = Loader(
             examples=train, collate=collate, max_tokens=config.max_tokens, seed=config.seed,
-            accumulate=config.accumulate,
+            n_batches=config.n_batches,
         )  # fmt: skip
         device = torch.device("cpu")
 
@@ -75,7 +76,7 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
         measures = Measure("loss", "loss", 3, False), Measure("accuracy", "accuracy", 1, True, is_share=True)
         training = Training(
             config=config, spec=spec, model=spec.build(), loader=loader, validate=validate, measures=measures,
-            device=device, checkpoints=checkpoints, identity={"recipe": "this one"},
+            device=device, workers=workers or Workers(), checkpoints=checkpoints, identity={"recipe": "this one"},
         )  # fmt: skip
         if two_processes:
             training.gradients = TwoProcesses(config, spec, training.model, n_threads_each=1)

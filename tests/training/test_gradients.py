@@ -26,7 +26,7 @@ from regard.training.gradients import (
     Gradients,
     make_gradients,
     one_process,
-    two_processes,
+    setup,
 )
 from regard.training.gradients.messages import decode_batch, encode_request
 from regard.training.gradients.one_process import OneProcess
@@ -409,6 +409,6 @@ def test_worker_uses_the_matmul_precision_of_the_training(
     make_training: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = make_training("a")
-    monkeypatch.setattr(two_processes, "MATMUL", SimpleNamespace(fp32_precision="by hand"))
+    monkeypatch.setattr(setup, "MATMUL", SimpleNamespace(fp32_precision="by hand"))
     with pytest.raises(RunError, match=r"failed: RuntimeError: .*by hand"):
         in_two(training.config, training.model)

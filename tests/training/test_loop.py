@@ -342,18 +342,13 @@ def gradient_of(training: Training, update: list[Batch], n_targets: tuple[int, .
     return torch.cat([p.grad.flatten() for p in training.model.parameters() if p.grad is not None])
 
 
-def test_two_ranks_compute_the_gradient_of_one_rank_with_two_batches(make_training: Maker) -> None:
-    """Dropout and sampling are functions of a batch's place in the update, not of the rank that computes it."""
-    training = make_training("a", dropout=0.5, sampling=True, accumulate=2)
-    ranks = [replace(training.loader, accumulate=1, world_size=2, rank=rank) for rank in range(2)]
-    updates = [loader.updates(Cursor()) for loader in (training.loader, *ranks)]
-    for _ in range(3):
-        (update, cursor), *divided = map(next, updates)
-        assert [after for _, after in divided] == [cursor, cursor]
-        n_targets = (sum(batch.n_targets[0] for batch in update),)
-        expected = gradient_of(training, update, n_targets)
-        first, second = (gradient_of(training, batches, n_targets) for batches, _ in divided)
-        torch.testing.assert_close(first + second, expected, atol=1e-6, rtol=0)
+def test_dropout_depends_on_the_place_in_the_update(make_training: Maker) -> None:
+    training = make_training("a", dropout=0.5, accumulate=2)
+    update = first_update(training)
+    n_targets = (sum(batch.n_targets[0] for batch in update),)
+    expected = gradient_of(training, update, n_targets)
+    divided = [gradient_of(training, [batch], n_targets) for batch in update]
+    torch.testing.assert_close(divided[0] + divided[1], expected, atol=1e-6, rtol=0)
     in_one_place = [replace(batch, place=update[0].place) for batch in update]
     assert float((gradient_of(training, in_one_place, n_targets) - expected).abs().max()) > 1e-3
 

@@ -21,11 +21,12 @@ from regard.models import ARCHITECTURES, Model, ModelSpec
 from regard.training import TrainingConfig
 from regard.training.gradients import BatchLoss, Gradients
 from regard.training.gradients.one_process import OneProcess
+from regard.training.gradients.sums import InPlace
 from regard.training.gradients.two_processes import TwoProcesses
 from regard.training.loop import train_step
 from regard.training.objectives import term_sums
+from regard.training.ranks.workers import Workers
 from regard.training.validation import score_terms
-from regard.training.workers import Workers
 
 CPU = torch.device("cpu")
 N_ROWS, N_CLASSES = 6, 7
@@ -141,7 +142,7 @@ def make_training(spec: ModelSpec) -> Any:
     model, config = build(spec), TrainingConfig()
     return SimpleNamespace(
         config=config, model=model, gradients=OneProcess(config, model, CPU), workers=Workers(), ema=None,
-        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        sums=InPlace(), optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
     )  # fmt: skip
 
 

@@ -103,6 +103,10 @@ def train(
         ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps (default: the fastest available).")] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=1024, help="Share every update among N processes of this machine."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Fail if there is no run in DIR to resume.")] = False,
     report: Annotated[
         bool, typer.Option("--report", help="Update DIR/report.html during training, not only at the end.")
@@ -111,12 +115,15 @@ def train(
     """Train a model. Without a recipe, settings are chosen for your text and your machine.
 
     Ctrl-C saves a checkpoint and stops; run the same command again to resume. Without --budget, the result is
-    bit-identical to that of an uninterrupted run.
+    bit-identical to that of an uninterrupted run. torchrun starts it in several processes, also on several machines.
     """
+    from regard.run import follow_torchrun
+
+    follow_torchrun(device)  # all but one of torchrun's processes stay here
     if resume and not (list(out.glob("seed-*/recipe.toml")) if seeds else (out / "recipe.toml").exists()):
         raise RunError(f"there is no run in {out} to resume", hint="start one without --resume")
     from regard.cli.model_path import model_path
-    from regard.run import merge, parse_setting, read_recipe
+    from regard.run import merge, open_workers, parse_setting, read_recipe
     from regard.run.seeds import write_models
 
     parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
@@ -144,15 +151,21 @@ def train(
     if not settings.get("data") and not (out / "recipe.toml").exists():
         hint = "use --source and --target, --tsv, --labels, --text or --stories, each with a FILE, or --corpus street"
         raise RecipeError("no training data", hint=hint)
-    options = {"fill_defaults": recipe is None or budget is not None, "device": device, "live_report": report}
+    options: dict[str, Any] = {
+        "fill_defaults": recipe is None or budget is not None,
+        "device": device,
+        "live_report": report,
+    }
     if best_by is not None and seeds is None:
         raise RecipeError("--best-by chooses among models with several seeds", hint="add --seeds N")
     parts = _separated(settings, out) if separately else [(settings, out)]
-    for part, directory in parts:
-        if seeds is None:
-            _train(part, directory, spent_seconds=perf_counter() - _STARTED_AT, **options)
-        else:
-            _train_seeds(part, directory, seeds, best_by, options)
+    with open_workers(processes, device) as workers:
+        options["workers"] = workers
+        for part, directory in parts:
+            if seeds is None:
+                _train(part, directory, spent_seconds=perf_counter() - _STARTED_AT, **options)
+            else:
+                _train_seeds(part, directory, seeds, best_by, options)
     if separately:
         write_models(out, [directory for _, directory in parts])
 

@@ -24,7 +24,7 @@ class Place:
     step: int | None = None  # None outside training: curricula are over
     epoch: int = 0
     index: int = 0  # of the batch in its epoch
-    part: int = 0  # of the batch in its update, over all ranks
+    part: int = 0  # of the batch in its update, over all processes
 
     def key(self, name: str, *parts: int | str) -> int:
         """A seed for random numbers of this update, such as those of dropout."""

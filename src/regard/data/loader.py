@@ -1,9 +1,8 @@
 """Examples + order → updates for the training loop, from any position in the run.
 
 The batches of all epochs form one endless sequence: those of epoch 0, then those of epoch 1, and so on. An update takes
-the next `accumulate × world_size` batches, and each rank every world_size-th of these. An update may cross the end of
-an epoch, so nothing is dropped, and every rank has equally many batches. A cursor is a position in the sequence: it is
-the same for every rank and any number of ranks.
+the next `n_batches` of them. It may cross the end of an epoch, so nothing is dropped. A cursor is a position in the
+sequence. Neither depends on how many processes share the batches of an update.
 """
 
 import contextlib
@@ -35,20 +34,18 @@ class Cursor:
 
 @dataclass(frozen=True, kw_only=True)
 class Loader:
-    """What determines the batches of a rank."""
+    """What determines the batches of a run."""
 
     examples: Examples
     collate: Collator
     max_tokens: int  # per batch and side, including padding and one symbol per sequence
     seed: int
-    accumulate: int = 1  # batches per rank in one update
-    rank: int = 0
-    world_size: int = 1
+    n_batches: int = 1  # in one update
     weights: NDArray[np.floating] | None = None  # how often each example occurs in an epoch; None: once
     curriculum: int = 0  # steps in which the longest examples that are used grow to the longest that there are
 
     def updates(self, start: Cursor, step: int = 1) -> Iterator[tuple[list[Batch], Cursor]]:
-        """The endless updates of this rank from step number `step` on, each with the cursor after it.
+        """The endless updates from step number `step` on, each with the cursor after it.
 
         Starting again from such a cursor gives the same updates as continuing.
         """
@@ -56,13 +53,12 @@ class Loader:
         order = self.epoch_order(cursor.epoch)
         while True:
             update = []
-            for part in range(self.accumulate * self.world_size):
+            for part in range(self.n_batches):
                 while cursor.index >= len(order):
                     cursor = Cursor(cursor.epoch + 1, 0)
                     order = self.epoch_order(cursor.epoch)
-                if part % self.world_size == self.rank:
-                    place = Place(self.seed, step, cursor.epoch, cursor.index, part)
-                    update.append(self.collate(self._choose(order, place), place))
+                place = Place(self.seed, step, cursor.epoch, cursor.index, part)
+                update.append(self.collate(self._choose(order, place), place))
                 cursor = Cursor(cursor.epoch, cursor.index + 1)
             yield update, cursor
             step += 1
@@ -81,7 +77,7 @@ class Loader:
         return order[int(rng.choice(np.flatnonzero(widths <= limit)))]
 
     def epoch_order(self, epoch: int) -> BatchOrder:
-        """The batches of one epoch, over all ranks."""
+        """The batches of one epoch."""
         if self.weights is not None and not self.weights.any():
             raise DataError("all corpora have weight 0", hint="set the weight of at least one corpus above 0")
         lengths = self.examples.lengths

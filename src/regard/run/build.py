@@ -17,7 +17,7 @@ from regard.run.callbacks import Callbacks
 from regard.run.memory import require_memory
 from regard.run.recipe import Recipe, identity
 from regard.tasks import TASKS, Data, Task
-from regard.training import Checkpoints, Training, TrainingConfig
+from regard.training import Checkpoints, Training, TrainingConfig, Workers
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,28 @@ class PreparedRun:
             collate=self.data.collate,
             max_tokens=config.max_tokens,
             seed=config.seed,
-            accumulate=config.accumulate,
+            n_batches=config.n_batches,
             weights=self.data.weights,
             curriculum=config.curriculum,
+        )
+
+
+def require_processes(recipe: Recipe, workers: Workers, device: torch.device) -> None:
+    """Raises RunError if the number of processes is not the one that the recipe is for."""
+    config, n = recipe.training, workers.world_size
+    if config.exact:
+        if device.type != "cpu":
+            raise RunError(f"training.exact works on CPUs, not on {device.type}", hint="add --device cpu")
+        if config.accumulate < n:
+            raise RunError(
+                f"with training.exact, {n} processes share the {config.accumulate} batches of an update",
+                hint=f"set training.accumulate = {n} or more, and divide training.max_tokens; or start fewer processes",
+            )
+    elif config.processes != n:
+        raise RunError(
+            f"training.processes is {config.processes}, and {n} would share this training",
+            hint=f"use --processes {config.processes}, or train in another directory; "
+            "a run with training.exact = true goes on with any number",
         )
 
 
@@ -79,7 +98,7 @@ def prepare_run(recipe: Recipe, parent: Description | None, out: Path, callbacks
     return PreparedRun(recipe, parent, data, identity(file.read_bytes()) if file.exists() else "")
 
 
-def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Training:
+def build_training(prepared: PreparedRun, out: Path, device: torch.device, workers: Workers) -> Training:
     """The model, initialised from its seed or from its parent's weights, with checkpoints that fit on the disk."""
     config, spec = prepared.training_config, prepared.spec
     require_memory(spec, config, prepared.loader, device)
@@ -103,6 +122,7 @@ def build_training(prepared: PreparedRun, out: Path, device: torch.device) -> Tr
         validate=lambda model: prepared.task.validate(model, prepared.data, config, device),
         measures=prepared.recipe.measures,
         device=device,
+        workers=workers,
         checkpoints=checkpoints,
         identity={"recipe": prepared.identity},
         planned_seconds=prepared.recipe.training.budget_seconds,

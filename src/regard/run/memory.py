@@ -30,10 +30,10 @@ def require_memory(spec: ModelSpec, config: TrainingConfig, loader: Loader, devi
         )  # fmt: skip
     batch = loader.collate(loader.epoch_order(0)[0], Place())
     batch_bytes = sum(tensor.nbytes for tensor in (*batch.inputs, *batch.targets))
-    batches = batch_bytes * config.accumulate * _UPDATES_AHEAD
+    batches = batch_bytes * config.n_batches * _UPDATES_AHEAD
     if batches > available:
         raise _too_large(
-            f"training.accumulate = {config.accumulate:,} batches of up to {batch_bytes:,} bytes, "
+            f"training.accumulate = {config.n_batches:,} batches of up to {batch_bytes:,} bytes, "
             f"{_UPDATES_AHEAD} updates ahead,",
             batches, available, "lower training.accumulate or training.max_tokens",
         )  # fmt: skip

@@ -17,22 +17,30 @@ from regard.artifact import Description, model_spec
 from regard.durable import write_file
 from regard.errors import RecipeError, RunError
 from regard.models import ARCHITECTURES, Situation
-from regard.run.build import PreparedRun, build_training, describe_parent, prepare_run
+from regard.run.build import PreparedRun, build_training, describe_parent, prepare_run, require_processes
 from regard.run.callbacks import Callbacks
 from regard.run.defaults import MIN_STEPS, default_intervals, default_length
 from regard.run.recipe import Recipe, identity, merge
 from regard.tasks import TASKS, Raw
-from regard.training import check_precision, has_fast_bfloat16, measure_seconds_per_step
+from regard.training import Workers, check_precision, has_fast_bfloat16, measure_seconds_per_step
 from regard.training.budget import RESERVED_SECONDS
 
 TRIAL_STEPS = 8
+_MIN_TOKENS = 256  # per batch, if several processes share the default
 
 
 def plan_run(
-    given: Raw, out: Path, fill_defaults: bool, device: torch.device, callbacks: Callbacks, started_at: float
+    given: Raw,
+    out: Path,
+    fill_defaults: bool,
+    device: torch.device,
+    workers: Workers,
+    callbacks: Callbacks,
+    started_at: float,
 ) -> PreparedRun:
     """Examines and prepares the data, sets every value of the recipe, and writes it to `recipe.toml`."""
     first = Recipe.build(given)  # reports mistakes in the recipe before any file is read
+    require_processes(first, workers, device)
     check_precision(first.training.precision, device)
     parent = describe_parent(first)
     from_parent = {} if parent is None else _values_from_parent(first.task, parent, given)
@@ -41,14 +49,14 @@ def plan_run(
         callbacks.on_event("examined", report=report)
     values = merge(given, examined.values, from_parent)
     prepared = prepare_run(Recipe.build(values), parent, out, callbacks)
-    measure = partial(_measure_speed, out, device, callbacks)
+    measure = partial(_measure_speed, out, device, workers, callbacks)
     if fill_defaults:
         prepared, speed = _with_defaults(prepared, values, measure, has_fast_bfloat16(device), started_at)
     else:
         speed = measure(prepared)
     two_processes = "on" if speed.n_processes == 2 else "off"  # a resumed run does the same
     prepared = _with_recipe(prepared, merge(prepared.recipe.raw(), {"training": {"two_processes": two_processes}}))
-    _announce(prepared, speed.seconds_per_step, device, callbacks)
+    _announce(prepared, speed.seconds_per_step, device, workers.world_size, callbacks)
     file = prepared.recipe.to_toml().encode()
     write_file(out / "recipe.toml", file)
     return replace(prepared, identity=identity(file))
@@ -80,6 +88,8 @@ def _with_defaults(
         training = defaults.training(Recipe.build(sized).config, timed)
         # bfloat16 where the hardware supports it: faster, same quality per step (docs/experiments.md)
         precision = "bfloat16" if fast_bfloat16 else "float32"
+        if "max_tokens" in training:  # tuned for an update of one batch
+            training["max_tokens"] = max(_MIN_TOKENS, training["max_tokens"] // recipe.training.processes)
         intervals = default_intervals(merge({"training": training}, sized))
         return merge({"training": {"precision": precision} | training}, intervals, sized)
 
@@ -101,10 +111,12 @@ def _with_recipe(prepared: PreparedRun, values: Raw) -> PreparedRun:
     return replace(prepared, recipe=Recipe.build(values))
 
 
-def _measure_speed(out: Path, device: torch.device, callbacks: Callbacks, prepared: PreparedRun) -> _Speed:
+def _measure_speed(
+    out: Path, device: torch.device, workers: Workers, callbacks: Callbacks, prepared: PreparedRun
+) -> _Speed:
     """The speed of this machine, from a few trial steps."""
     callbacks.on_progress("measuring the training speed", 0, None)
-    with closing(build_training(prepared, out, device)) as training:
+    with closing(build_training(prepared, out, device, workers)) as training:
         return _Speed(measure_seconds_per_step(training, TRIAL_STEPS), training.gradients.n_processes)
 
 
@@ -151,10 +163,12 @@ def _require_equal(fixed: Raw, given: Raw) -> None:
 
 def _steps_per_epoch(prepared: PreparedRun) -> int:
     n_batches = len(prepared.loader.epoch_order(0))
-    return max(1, n_batches // prepared.recipe.training.accumulate)
+    return max(1, n_batches // prepared.recipe.training.n_batches)
 
 
-def _announce(prepared: PreparedRun, seconds_per_step: float, device: torch.device, callbacks: Callbacks) -> None:
+def _announce(
+    prepared: PreparedRun, seconds_per_step: float, device: torch.device, n_processes: int, callbacks: Callbacks
+) -> None:
     recipe, data, config = prepared.recipe, prepared.data, prepared.recipe.config
     with torch.device("meta"):
         n_parameters = prepared.spec.build().n_parameters
@@ -175,6 +189,7 @@ def _announce(prepared: PreparedRun, seconds_per_step: float, device: torch.devi
         steps_an_epoch=_steps_per_epoch(prepared),
         seconds_a_step=seconds_per_step,
         device=device.type,
+        n_processes=n_processes,
         precision=recipe.training.precision,
         budget_seconds=recipe.training.budget_seconds,
     )

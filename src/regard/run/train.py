@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -13,14 +14,24 @@ from regard.artifact import LoadedModel, load_model
 from regard.durable import check_writable, lock_directory, remove_leftovers
 from regard.errors import ArtifactError, RunError
 from regard.report import LiveReport, RunReader, is_out_of_date, verdict
-from regard.run.build import PreparedRun, build_training, describe_parent, prepare_run
+from regard.run.build import PreparedRun, build_training, describe_parent, prepare_run, require_processes
 from regard.run.callbacks import Callbacks, EventFanOut
 from regard.run.defaults import default_intervals, drop_step_counts
 from regard.run.export import export_model
 from regard.run.plan import plan_run
 from regard.run.recipe import Recipe, differences, identity, merge, read_recipe
 from regard.tasks import Raw
-from regard.training import Journal, Stop, check_precision, fast_matmul, fit, keep_freed_memory, select_device
+from regard.training import (
+    Journal,
+    Stop,
+    Workers,
+    check_precision,
+    fast_matmul,
+    fit,
+    keep_freed_memory,
+    select_device,
+    torchrun_identity,
+)
 
 _PRECISION_HINT = (
     "resume on the machine where the run began, or train in another directory with --set training.precision=float32"
@@ -37,6 +48,7 @@ def train(
     stop: Stop | None = None,
     spent_seconds: float = 0.0,
     live_report: bool = False,
+    workers: Workers | None = None,
 ) -> Path:
     """Trains a recipe in the run directory `out`, and returns the path of the model directory.
 
@@ -49,7 +61,9 @@ def train(
         stop: ends the training after the current step with its state saved.
         spent_seconds: time spent before this call that counts towards the budget.
         live_report: update `report.html` during the training; otherwise it is written at the end.
+        workers: the processes that share the training, from `open_workers`; by default this one alone.
     """
+    workers = workers or _alone()
     started_at = perf_counter() - spent_seconds
     out, events = Path(out), EventFanOut(callbacks or Callbacks())
     given = recipe.explicit() if isinstance(recipe, Recipe) else recipe
@@ -57,7 +71,9 @@ def train(
     if fill_defaults:
         given, dropped = drop_step_counts(given)
         given = merge(default_intervals(given), given)
-    torch_device = select_device(device)
+    if workers.world_size > 1 and not given.get("training", {}).get("exact"):
+        given = merge({"training": {"processes": workers.world_size}}, given)
+    torch_device = workers.device or select_device(device)
     keep_freed_memory()
     with lock_directory(out), fast_matmul():
         remove_leftovers(out)
@@ -73,8 +89,10 @@ def train(
             if dropped:
                 message = f"the budget sets the number of steps; ignored from the recipe: {', '.join(dropped)}"
                 events.on_event("warning", message=message)
-            prepared = plan_run(given, out, fill_defaults, torch_device, events, started_at)
+            with _threads(given):
+                prepared = plan_run(given, out, fill_defaults, torch_device, workers, events, started_at)
         else:
+            require_processes(stored, workers, torch_device)
             check_precision(stored.training.precision, torch_device, _PRECISION_HINT)
             prepared = prepare_run(stored, describe_parent(stored), out, events)
             prepared = replace(prepared, budget_seconds=budget)
@@ -86,7 +104,29 @@ def train(
             if live_report:
                 page.start()
                 events.callbacks.on_event("report", path=str(page.path))
-            return _train_and_export(prepared, out, torch_device, events, stop or Stop(), started_at)
+            with _threads(prepared.recipe.explicit()):
+                return _train_and_export(prepared, out, torch_device, workers, events, stop or Stop(), started_at)
+
+
+def _alone() -> Workers:
+    if (identity := torchrun_identity()) is not None:
+        raise RunError(
+            f"this is one of {identity.world_size} processes of torchrun",
+            hint="write `with regard.run.open_workers() as workers:` and pass `workers` to regard.train",
+        )
+    return Workers()
+
+
+@contextmanager
+def _threads(given: Raw) -> Iterator[None]:
+    """One thread, if a recipe asks for bits that do not depend on the number of processes."""
+    before = torch.get_num_threads()
+    if given.get("training", {}).get("exact"):
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _report_page(out: Path, callbacks: Callbacks, live: bool = False) -> LiveReport:
@@ -142,14 +182,21 @@ def _finished_model(out: Path, budget: float | None) -> LoadedModel | None:
 
 
 def _train_and_export(
-    prepared: PreparedRun, out: Path, device: torch.device, events: EventFanOut, stop: Stop, started_at: float
+    prepared: PreparedRun,
+    out: Path,
+    device: torch.device,
+    workers: Workers,
+    events: EventFanOut,
+    stop: Stop,
+    started_at: float,
 ) -> Path:
-    with closing(build_training(prepared, out, device)) as training:
+    with closing(build_training(prepared, out, device, workers)) as training:
         with stop:
             progress = fit(training, events.on_event, stop, perf_counter() - started_at)
         trained_at = perf_counter()
         events.on_progress("exporting the model", 0, None)
-        facts = export_model(training, prepared, progress, out / "model")
+        with workers.all_threads():
+            facts = export_model(training, prepared, progress, out / "model")
     elapsed_seconds = progress.elapsed_seconds + perf_counter() - trained_at
     words = verdict(RunReader(out).read(), facts)
     events.on_event("finished", flush=True, path=str(out), elapsed_seconds=elapsed_seconds, verdict=words, **facts)

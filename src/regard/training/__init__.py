@@ -8,6 +8,8 @@ from regard.training.journal import Journal
 from regard.training.loop import Training, fit, measure_seconds_per_step
 from regard.training.onednn import fast_matmul
 from regard.training.progress import Progress
+from regard.training.ranks.start import follow_torchrun, open_workers, torchrun_identity
+from regard.training.ranks.workers import Workers
 from regard.training.stop import Stop
 from regard.training.validation import Validation
 
@@ -19,12 +21,16 @@ __all__ = [
     "Training",
     "TrainingConfig",
     "Validation",
+    "Workers",
     "average",
     "check_precision",
     "fast_matmul",
     "fit",
+    "follow_torchrun",
     "has_fast_bfloat16",
     "keep_freed_memory",
     "measure_seconds_per_step",
+    "open_workers",
     "select_device",
+    "torchrun_identity",
 ]

@@ -16,9 +16,12 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     seed: int = Field(default=1, ge=0, lt=2**63)
     steps: int = Field(default=100_000, ge=1, le=10**12)
 
-    # tokens per batch and language, padding included; an update sums the gradients of `accumulate` batches
+    # tokens per batch and language, padding included; an update sums the gradients of `accumulate` batches per process
     max_tokens: int = Field(default=25_000, ge=8)
     accumulate: int = Field(default=1, ge=1)
+    processes: int = Field(default=1, ge=1, le=100_000)  # that share each update; set by --processes and torchrun
+    # the same bits for any number of processes: these share the `accumulate` batches, and compute with one thread each
+    exact: bool = False
     # steps in which examples get longer, from the shortest to all; 0: batches of all lengths from the start
     curriculum: int = Field(default=0, ge=0)
 
@@ -69,4 +72,13 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
             raise ValueError("average_of = 'best' needs save_every to be a multiple of validate_every")
         if self.clip_each and self.clip is None:
             raise ValueError("clip_each needs clip, the maximum norm")
+        if self.exact and self.processes != 1:
+            raise ValueError("exact leaves the number of processes open: leave out processes")
+        if self.exact and self.two_processes == "on":
+            raise ValueError("exact computes with one thread per process: leave out two_processes")
         return self
+
+    @property
+    def n_batches(self) -> int:
+        """The number of batches of an update, in all processes."""
+        return self.accumulate * self.processes

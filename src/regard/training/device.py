@@ -27,6 +27,20 @@ def select_device(requested: str | None = None) -> torch.device:
     return torch.device(requested)
 
 
+def rank_device(requested: str | None, local_rank: int) -> torch.device:
+    """The device of one of several processes on a machine: each has a GPU of its own, or they share the CPU."""
+    device = select_device(requested)
+    if device.type != "cuda":
+        return device
+    if device.index is not None or local_rank >= torch.cuda.device_count():
+        raise RecipeError(
+            f"{torch.cuda.device_count()} GPUs for the process number {local_rank + 1} of this machine",
+            hint="start one process for each GPU, with --device cuda",
+        )
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
 def has_fast_bfloat16(device: torch.device) -> bool:
     """Whether the hardware multiplies bfloat16; elsewhere it is many times slower than float32."""
     if device.type == "cuda":

@@ -13,21 +13,19 @@ from typing import Any, Protocol
 
 import torch
 
-from regard.data import Batch, Cursor, Loader, Place, prefetch
+from regard.data import Batch, Cursor, Loader, prefetch
 from regard.errors import RunError, TrainingStopped
 from regard.metrics import Measure
-from regard.models import Model, ModelSpec, load_weights, named_weights
+from regard.models import Model, load_weights, named_weights
 from regard.training.averaging import EMA
 from regard.training.budget import MIN_STEPS_TO_MEASURE, extend, first_refit, fit_to_budget, has_cooled_down
 from regard.training.checkpoints import Checkpoint, Checkpoints, load_optimizer_tensors, optimizer_tensors
-from regard.training.config import TrainingConfig
-from regard.training.gradients import make_gradients
-from regard.training.optimizers import clip_gradients, make_optimizer, set_rate
+from regard.training.learner import Learner, StepLoss, compute_gradient, update_weights
+from regard.training.optimizers import set_rate
 from regard.training.progress import Progress
 from regard.training.schedule import learning_rate
 from regard.training.stop import Stop
 from regard.training.validation import Validation
-from regard.training.workers import Workers
 
 _DIVERGED_HINT = "lower training.rate or set training.clip = 1.0, and train in another directory"
 
@@ -39,31 +37,20 @@ class OnEvent(Protocol):
 
 
 @dataclass(kw_only=True)
-class Training:
+class Training(Learner):
     """Everything that the loop works on."""
 
-    config: TrainingConfig
-    spec: ModelSpec
-    model: Model  # built from `spec`
     loader: Loader
     validate: Callable[[Model], Validation]
     measures: tuple[Measure, ...]
-    device: torch.device
     checkpoints: Checkpoints
     identity: dict[str, str]  # the digest of the recipe: checkpoints of another recipe are refused
     planned_seconds: float | None = None  # the budget that the run was begun with
 
     def __post_init__(self) -> None:
-        """Adds the optimizer, EMA and gradient computation that the configuration selects."""
-        self.model.to(self.device).train()
-        self.optimizer = make_optimizer(self.config, self.model)
+        """Adds the moving average of the weights; only the process that decides and writes has one."""
+        super().__post_init__()
         self.ema = EMA(self.model, self.config.ema) if self.config.ema is not None else None
-        self.gradients = make_gradients(self.config, self.spec, self.model, self.device)
-        self.workers = Workers()
-
-    def close(self) -> None:
-        """Ends the second process, if there is one."""
-        self.gradients.close()
 
 
 def fit(training: Training, on_event: OnEvent, stop: Stop, spent_seconds: float = 0.0) -> Progress:
@@ -72,7 +59,8 @@ def fit(training: Training, on_event: OnEvent, stop: Stop, spent_seconds: float 
     `spent_seconds` of the budget were used before the loop.
     """
     progress = _resume(training, on_event, spent_seconds)
-    with closing(prefetch(training.loader.updates(progress.cursor, progress.step + 1))) as stream:
+    updates = training.loader.updates(progress.cursor, progress.step + 1)
+    with training.workers.job(training, stop), closing(prefetch(training.workers.deal(updates))) as stream:
         started_at = perf_counter() - progress.elapsed_seconds  # with the time before an interruption
         while not progress.finished:
             update, cursor = next(stream)
@@ -93,45 +81,33 @@ def train_step(training: Training, update: list[Batch], step: int) -> dict[str, 
     """One optimizer step. Each term of the loss is the mean over its targets in all batches of the update."""
     started_at = perf_counter()
     counts = (sum(column) for column in zip(*(batch.n_targets for batch in update), strict=True))
-    n_targets = training.workers.sum_counts(tuple(counts))
-    batch_losses = [training.gradients(batch, n_targets) for batch in update]
-    loss = sum(batch_loss.loss for batch_loss in batch_losses) + _add_penalty(training, update[0].place)
-    means = {
-        name: sum(batch_loss.nll[name] for batch_loss in batch_losses) / max(1, n)
-        for name, n in zip(batch_losses[0].nll, n_targets, strict=True)
-    }
-    training.workers.sum_gradients(training.model)
-    norm = clip_gradients(training.model, training.config.clip, each=training.config.clip_each)
-    if not (isfinite(loss) and isfinite(norm)):
-        raise _divergence_error(training, step, loss, norm, update)
-    training.optimizer.step()
-    training.optimizer.zero_grad(set_to_none=True)
+    n_targets = tuple(counts)
+    own = training.workers.begin_step(training, update, n_targets)
+    result = compute_gradient(training, own, n_targets, len(update), update[0].place)
+    if not result.is_finite:
+        raise _divergence_error(training, step, result, update)
+    update_weights(training)
     if training.ema is not None:
         training.ema.update(step)
+    means = {name: nll / max(1, n) for (name, nll), n in zip(result.nll.items(), n_targets, strict=True)}
     seconds = perf_counter() - started_at
     n_tokens, nll = n_targets[0], next(iter(means.values()))
     losses = {"losses": means} if len(means) > 1 else {}
     speed = n_tokens / seconds
-    return {"loss": loss, "nll": nll, **losses, "norm": norm, "n_tokens": n_tokens, "tokens_per_second": speed}
-
-
-def _add_penalty(training: Training, place: Place) -> float:
-    """Adds the gradient of the model's penalty on its weights, once per update and only in the first rank."""
-    penalty = training.model.penalty(place)
-    if penalty is None or training.workers.rank:
-        return 0.0
-    penalty.backward()
-    return float(penalty.detach())
+    return {"loss": result.loss, "nll": nll, **losses, "norm": result.norm, "n_tokens": n_tokens,
+            "tokens_per_second": speed}  # fmt: skip
 
 
 def measure_seconds_per_step(training: Training, n_steps: int) -> float:
     """The median duration of trial steps at learning rate 0: they change the optimizer state, but not the weights."""
     seconds = []
     loader = replace(training.loader, curriculum=0)  # whose first examples are short
-    for number, (update, _) in enumerate(islice(loader.updates(Cursor()), n_steps), start=1):
-        started_at = perf_counter()
-        train_step(training, update, number)
-        seconds.append(perf_counter() - started_at)
+    with training.workers.job(training):
+        updates = training.workers.deal(islice(loader.updates(Cursor()), n_steps))
+        for number, (update, _) in enumerate(updates, start=1):
+            started_at = perf_counter()
+            train_step(training, update, number)
+            seconds.append(perf_counter() - started_at)
     return median_high(seconds[1:])  # without the first step, which warms up
 
 
@@ -190,6 +166,7 @@ def _restore(training: Training, checkpoint: Checkpoint) -> Progress:
 
 def _save(training: Training, progress: Progress, score: float | None, interrupted: bool) -> None:
     _require_finite_weights(training, progress.step)
+    training.workers.align(training)
     tensors = {
         "model": named_weights(training.model),
         "optimizer": optimizer_tensors(training.optimizer, training.model),
@@ -232,7 +209,9 @@ def _validate_and_save(
 
 def validate_training(training: Training, use_ema: bool) -> Validation:
     """Scores on the whole validation set; with `use_ema`, of the averaged weights where there are any."""
-    with training.ema.swapped_in() if use_ema and training.ema is not None else nullcontext():
+    weights = training.ema.swapped_in() if use_ema and training.ema is not None else nullcontext()
+    threads = nullcontext() if training.config.exact else training.workers.all_threads()
+    with weights, threads:
         return training.validate(training.model)
 
 
@@ -264,10 +243,10 @@ def _diverged_hint(training: Training) -> str:
     return _DIVERGED_HINT + ("; the last checkpoint is good" if training.checkpoints.steps() else "")
 
 
-def _divergence_error(training: Training, step: int, loss: float, norm: float, update: list[Batch]) -> RunError:
+def _divergence_error(training: Training, step: int, result: StepLoss, update: list[Batch]) -> RunError:
     indices = [int(index) for batch in update for index in batch.indices]
     first_few = ", ".join(map(str, indices[:5])) + (", …" if len(indices) > 5 else "")
-    problem = f"the loss is {loss}" if not isfinite(loss) else f"the gradient norm is {norm}"
+    problem = f"the gradient norm is {result.norm}" if isfinite(result.loss) else f"the loss is {result.loss}"
     return RunError(
         f"step {step}: {problem} for a batch of {len(indices)} examples (numbers {first_few})",
         hint=_diverged_hint(training),

@@ -31,6 +31,11 @@ class Stop:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def request(self, number: int) -> None:
+        """Stop after the current step, as if this process had got the signal."""
+        if self.signal_number is None:
+            self.signal_number = number
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal_number is not None:
             _exit(number)

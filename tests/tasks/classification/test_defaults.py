@@ -9,6 +9,7 @@ import torch
 from regard.run import Callbacks
 from regard.run import plan as module
 from regard.run.plan import plan_run
+from regard.training import Workers
 
 from ...labelled import write_labelled
 
@@ -24,7 +25,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> None:
 def plan(tmp_path: Path, **training: Any) -> Any:
     data = {"train": [{"labels": str(write_labelled(tmp_path / "a.tsv", 2000))}]}
     raw = {"task": "classification", "data": data, "training": training}
-    return plan_run(raw, tmp_path / "run", True, torch.device("cpu"), Callbacks(), started_at=0.0)
+    return plan_run(raw, tmp_path / "run", True, torch.device("cpu"), Workers(), Callbacks(), started_at=0.0)
 
 
 def test_the_best_checkpoints_count_and_each_is_validated(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from regard.errors import RunError
 from regard.models import Model, ModelSpec
 from regard.training.config import TrainingConfig
 from regard.training.gradients.one_process import BatchLoss, Gradients, OneProcess
+from regard.training.gradients.sums import Sums, make_sums
 from regard.training.gradients.two_processes import TwoProcesses, obstacle_to_two_processes
 
-__all__ = ["BatchLoss", "Gradients", "make_gradients"]
+__all__ = ["BatchLoss", "Gradients", "Sums", "make_gradients", "make_sums"]
 
 MIN_PARAMETERS_FOR_TWO = 2_000_000  # with fewer, a step is too short for the cost of synchronisation
 
@@ -16,7 +17,7 @@ MIN_PARAMETERS_FOR_TWO = 2_000_000  # with fewer, a step is too short for the co
 def make_gradients(config: TrainingConfig, spec: ModelSpec, model: Model, device: torch.device) -> Gradients:
     """As `training.two_processes` says; "auto" is the faster way for this model and this machine."""
     is_large = model.n_parameters >= MIN_PARAMETERS_FOR_TWO
-    if config.two_processes == "off" or (config.two_processes == "auto" and not is_large):
+    if config.two_processes == "off" or config.exact or (config.two_processes == "auto" and not is_large):
         return OneProcess(config, model, device)
     obstacle = obstacle_to_two_processes(model, device)
     if obstacle is None:

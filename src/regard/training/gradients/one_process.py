@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from torch import Tensor
 
 from regard.data import Batch
 from regard.errors import RunError
@@ -17,10 +18,10 @@ from regard.training.objectives import term_sums
 
 
 class BatchLoss(NamedTuple):
-    """What a batch adds to the loss of its update."""
+    """What a batch adds to the loss of its update. Tensors on a GPU, which is not waited for after every batch."""
 
-    loss: float  # of all terms, each divided by its targets in the whole update
-    nll: dict[str, float]  # by term, summed over its targets
+    loss: float | Tensor  # of all terms, each divided by its targets in the whole update
+    nll: Mapping[str, float | Tensor]  # by term, summed over its targets
 
     def plus(self, other: BatchLoss) -> BatchLoss:
         return BatchLoss(self.loss + other.loss, {name: self.nll[name] + other.nll[name] for name in self.nll})
@@ -46,6 +47,7 @@ class OneProcess:
 
     def __init__(self, config: TrainingConfig, model: Model, device: torch.device) -> None:
         self._config, self._model, self._device = config, model, device
+        self._value: Callable[[Tensor], float | Tensor] = float if device.type == "cpu" else Tensor.detach
 
     def __call__(self, batch: Batch, n_targets: tuple[int, ...]) -> BatchLoss:
         return self.compute(batch, n_targets, batch.place.key("dropout"))
@@ -60,7 +62,7 @@ class OneProcess:
             parts = [term.scale * term.loss / max(1, n) for term, n in zip(sums, n_targets, strict=True)]
             loss = torch.stack(parts).sum() if len(parts) > 1 else parts[0]
             loss.backward()
-        return BatchLoss(float(loss.detach()), {term.name: float(term.nll) for term in sums})
+        return BatchLoss(self._value(loss.detach()), {term.name: self._value(term.nll) for term in sums})
 
     def close(self) -> None:
         pass

@@ -24,7 +24,7 @@ from regard.models import Model, ModelSpec
 from regard.training.config import TrainingConfig
 from regard.training.gradients.messages import encode_request, n_bytes, shared_tensors
 from regard.training.gradients.one_process import BatchLoss, OneProcess
-from regard.training.onednn import MATMUL
+from regard.training.gradients.setup import setup_message
 
 _EXIT_SECONDS = 5
 
@@ -93,7 +93,7 @@ class WorkerProcess:
         self._parameters: list[Tensor] = list(model.parameters())
         self._start()
         try:
-            self._send(json.dumps(_setup_message(config, spec, model, n_threads)).encode())
+            self._send(json.dumps(setup_message(config, spec, model, n_threads)).encode())
             self._receive()  # it is ready
         except BaseException:
             self.close()
@@ -177,17 +177,3 @@ def _start_worker(*descriptors: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if isinstance(path, str))},
     )  # fmt: skip
-
-
-def _setup_message(config: TrainingConfig, spec: ModelSpec, model: Model, n_threads: int) -> dict[str, Any]:
-    """Everything that the worker needs to build the same model."""
-    return {
-        "module": type(model).__module__,
-        "task": spec.task,
-        "architecture": spec.architecture,
-        "model": spec.config.model_dump(mode="json"),
-        "sizes": dict(spec.sizes),
-        "training": config.model_dump(mode="json"),
-        "n_threads": n_threads,
-        "fp32_precision": MATMUL.fp32_precision,  # as set by fast_matmul
-    }

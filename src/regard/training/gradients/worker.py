@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -13,11 +12,12 @@ import torch
 from torch import Tensor
 
 from regard.errors import RunError
-from regard.models import ARCHITECTURES, Model, ModelSpec
+from regard.models import Model
 from regard.training.config import TrainingConfig
 from regard.training.device import keep_freed_memory
 from regard.training.gradients.messages import decode_batch, shared_tensors
 from regard.training.gradients.one_process import OneProcess
+from regard.training.gradients.setup import spec_of
 from regard.training.onednn import MATMUL
 
 
@@ -43,7 +43,7 @@ def _serve(training: Connection, memory: int) -> None:
     torch.set_num_threads(setup["n_threads"])
     MATMUL.fp32_precision = setup["fp32_precision"]
     keep_freed_memory()
-    model = build_model(setup).train()
+    model = spec_of(setup).build().train()
     parameters: list[Tensor] = list(model.parameters())
     for parameter, weight, gradient in zip(parameters, *shared_tensors(memory, parameters), strict=True):
         parameter.data, parameter.grad = weight, gradient
@@ -52,13 +52,6 @@ def _serve(training: Connection, memory: int) -> None:
     while True:
         request, data = json.loads(training.recv_bytes()), training.recv_bytes()
         _reply(training, compute(request, data, model, gradients))
-
-
-def build_model(setup: dict[str, Any]) -> Model:
-    """The model of the training process. Importing the module that defines it also registers its architecture."""
-    import_module(setup["module"])  # named by the training process, never by a file
-    config = ARCHITECTURES[setup["architecture"]].config.model_validate(setup["model"])
-    return ModelSpec(setup["task"], setup["architecture"], config, setup["sizes"]).build()
 
 
 def _reply(training: Connection, reply: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""Training with several processes, on one machine or several."""
