@@ -28,6 +28,7 @@ from regard.training.stop import Stop
 from regard.training.validation import Validation
 
 _DIVERGED_HINT = "lower training.rate or set training.clip = 1.0, and train in another directory"
+_DRIFT = "the weights of the processes differ: their CPUs or libraries round differently; all have those of rank 0 now"
 
 
 class OnEvent(Protocol):
@@ -166,7 +167,6 @@ def _restore(training: Training, checkpoint: Checkpoint) -> Progress:
 
 def _save(training: Training, progress: Progress, score: float | None, interrupted: bool) -> None:
     _require_finite_weights(training, progress.step)
-    training.workers.align(training)
     tensors = {
         "model": named_weights(training.model),
         "optimizer": optimizer_tensors(training.optimizer, training.model),
@@ -200,6 +200,8 @@ def _validate_and_save(
     begins_to_cool = training.checkpoints.pins and progress.step == progress.cooldown_from
     if scheduled or begins_to_cool or stop.signal_number is not None:
         progress = replace(progress, elapsed_seconds=perf_counter() - started_at)
+        if not training.workers.align(training):
+            on_event("warning", step=progress.step, message=_DRIFT)
         _save(training, progress, score, interrupted=not scheduled)
         on_event("save", step=progress.step, flush=True)
     if stop.signal_number is not None and not progress.finished:
