@@ -4,7 +4,7 @@
     python benchmarks/faults.py --quick      fewer repetitions, to see that it works
     python benchmarks/faults.py --only 3 6   some rows
 
-Needs Linux, strace, and root for rows 4, 5 and 13. Each row is one function in faults/.
+Needs Linux, strace, root for rows 4, 5, 13 and 43, and iproute2 for row 43. Each row is one function in faults/.
 """
 
 import argparse
@@ -23,7 +23,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: the models are 
 
 import torch
 
-from faults import fuzz, inputs, runs, saves, signals, untrusted_models
+from faults import fuzz, inputs, ranks, runs, saves, signals, untrusted_models
 from faults.harness import Figure, Harness
 
 RESULTS = Path(__file__).parent / "results" / "faults.md"
@@ -41,6 +41,9 @@ class Row:
 
 ROWS = {
     1: Row("kill -9 at random steps, dropout on", "weights equal an uninterrupted run's", runs.killed_at_random_steps),
+    2: Row(
+        "kill -9 of any rank, 3 and 4 ranks", "equal after a restart, others end in 10 s, named", ranks.killed_ranks
+    ),
     3: Row("killed at every system call of a save", "old or new loads", saves.killed_at_every_system_call),
     4: Row(
         "fsync fails; disk full in a save", "clear error, old one intact, no leftovers", saves.disk_fails_during_save
@@ -68,6 +71,8 @@ ROWS = {
     34: Row("pipes and devices as text", "refused in words", inputs.text_that_is_no_file),
     35: Row("text changed while it is prepared", "noticed before the first step", inputs.text_changed_while_prepared),
     36: Row("sizes that cannot fit into memory", "refused before memory is taken", inputs.sizes_that_cannot_fit),
+    42: Row("another number of ranks, training.exact", "equal to the bit", ranks.exact_ranks),
+    43: Row("two hosts: delay, loss, cable cut", "finishes, or ends with the rank's name", ranks.cut_off_ranks),
 }
 
 

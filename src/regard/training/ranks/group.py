@@ -97,7 +97,7 @@ class MainRank(Ranks):
         self._links, self._n_local = links, n_local
         self._job = 0
         self._stop: Stop | None = None
-        self._signal: int | None = None
+        self._signal: int | None = None  # that has not stopped anything yet
         self._closed = False
         threading.Thread(target=self._watch, daemon=True, name="regard-ranks").start()
 
@@ -113,6 +113,7 @@ class MainRank(Ranks):
         self._stop = stop
         if stop is not None and self._signal is not None:
             stop.request(self._signal)
+            self._signal = None
         try:
             yield
         finally:
@@ -182,10 +183,10 @@ class MainRank(Ranks):
                     return
 
     def _on_message(self, link: Link, message: Message) -> None:
-        if message.kind == "stop":
-            self._signal = message.fields["signal"]
-            if self._stop is not None:
-                self._stop.request(message.fields["signal"])
+        if message.kind == "stop" and self._stop is None:
+            self._signal = message.fields["signal"]  # for the first job that can be stopped
+        elif message.kind == "stop" and self._stop is not None:
+            self._stop.request(message.fields["signal"])
         elif not self._closed:
             self._lose(f"{link.name}: {message.fields['message']}", message.fields["hint"])
 

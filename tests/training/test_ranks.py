@@ -1,0 +1,160 @@
+"""Two ranks: this process, and another one that is started once for all tests of this file."""
+
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.errors import RunError, TrainingStopped
+from regard.models import Model, named_weights
+from regard.training import Stop, Training, Validation, Workers, fit, open_workers
+from regard.training.checkpoints import optimizer_tensors
+from regard.training.gradients.sums import FloatSums, WholeSums
+from regard.training.ranks.links import TOKEN_BYTES, accept, connect
+
+Maker = Callable[..., Training]
+EVERYTHING = {"dropout": 0.3, "sampling": True, "ema": 0.9, "r_drop": 1.0, "steps": 12}
+
+
+@pytest.fixture(scope="module")
+def two_ranks() -> Iterator[Workers]:
+    n_threads = torch.get_num_threads()
+    with open_workers(2, "cpu") as workers:
+        yield workers
+    torch.set_num_threads(n_threads)
+
+
+def state_of(training: Training) -> dict[str, Tensor]:
+    state = {**named_weights(training.model), **optimizer_tensors(training.optimizer, training.model)}
+    return state | ({} if training.ema is None else {f"ema/{name}": it for name, it in training.ema.tensors().items()})
+
+
+def trained(training: Training, events: list[dict[str, Any]] | None = None) -> dict[str, Tensor]:
+    fit(
+        training,
+        lambda event, **fields: events.append({"event": event} | fields) if events is not None else None,
+        Stop(),
+    )
+    return state_of(training)
+
+
+def assert_bit_equal(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert actual.keys() == expected.keys()
+    assert [name for name in actual if not torch.equal(actual[name], expected[name])] == []
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_two_ranks_equal_one_with_two_batches_to_the_bit(
+    make_training: Maker, two_ranks: Workers, optimizer: str
+) -> None:
+    one_events: list[dict[str, Any]] = []
+    two_events: list[dict[str, Any]] = []
+    one = trained(make_training("one", optimizer=optimizer, accumulate=2, **EVERYTHING), one_events)
+    two = trained(make_training("two", optimizer=optimizer, processes=2, workers=two_ranks, **EVERYTHING), two_events)
+    assert_bit_equal(two, one)
+    losses = [[event["loss"] for event in events if event["event"] == "step"] for events in (one_events, two_events)]
+    assert losses[0] == losses[1] and len(losses[0]) == 12
+
+
+def test_exact_run_goes_on_with_another_number_of_ranks(make_training: Maker, two_ranks: Workers) -> None:
+    values = EVERYTHING | {"exact": True, "accumulate": 3}
+    whole = trained(make_training("whole", **values))
+    stop = Stop()
+    stop.request(signal.SIGTERM)
+    with pytest.raises(TrainingStopped):
+        fit(make_training("parts", **values, workers=two_ranks), lambda *_, **__: None, stop)
+    assert_bit_equal(trained(make_training("parts", **values, workers=two_ranks)), whole)
+
+
+def test_whole_numbers_have_the_same_sum_in_every_order() -> None:
+    generator = torch.Generator().manual_seed(1)
+    gradients = [torch.randn(50, generator=generator) * 10.0**-i for i in range(7)]
+
+    def total(order: list[int], kind: Any) -> Tensor:
+        parameter = torch.nn.Parameter(torch.zeros(50))
+        unused = torch.nn.Parameter(torch.zeros(3))
+        sums, packed = kind([parameter, unused]), []
+        for number in order:
+            parameter.grad = gradients[number].clone()
+            assert sums.add(7)
+            if kind is FloatSums:
+                packed.append(sums.pack()[0].clone())
+        flat, used = (sum(packed), [True, False]) if packed else sums.pack()
+        sums.unpack(flat, used)
+        assert unused.grad is None and parameter.grad is not None
+        return parameter.grad
+
+    orders = [list(range(7)), [3, 6, 0, 5, 1, 4, 2], [6, 5, 4, 3, 2, 1, 0]]
+    whole, floats = ([total(order, kind) for order in orders] for kind in (WholeSums, FloatSums))
+    assert all(torch.equal(each, whole[0]) for each in whole)
+    assert not all(torch.equal(each, floats[0]) for each in floats)
+    torch.testing.assert_close(whole[0], floats[0])
+
+
+@pytest.mark.parametrize("value", [2000.0, float("inf"), float("nan")])
+def test_gradient_that_is_too_large_for_whole_numbers_is_reported(value: float) -> None:
+    parameter = torch.nn.Parameter(torch.zeros(3))
+    parameter.grad = torch.tensor([0.0, value, 0.0])
+    assert not WholeSums([parameter]).add(5)
+
+
+def test_ranks_that_drifted_apart_are_aligned_at_the_next_save(make_training: Maker, two_ranks: Workers) -> None:
+    training = make_training("a", processes=2, workers=two_ranks, steps=15, validate_every=5, save_every=5)
+    validate, n_validations = training.validate, []
+
+    def disturb(model: Model) -> Validation:
+        n_validations.append(1)
+        if len(n_validations) == 1:
+            with torch.no_grad():
+                next(model.parameters()).add_(0.01)  # in rank 0 alone
+        return validate(model)
+
+    training.validate = disturb
+    events: list[dict[str, Any]] = []
+    trained(training, events)
+    assert [event["step"] for event in events if event["event"] == "warning"] == [5]
+
+
+def test_signal_to_any_rank_stops_the_training(make_training: Maker, two_ranks: Any) -> None:
+    name = re.search(r"process (\d+) on", two_ranks._links[1].name)
+    assert name is not None
+    training = make_training("a", processes=2, workers=two_ranks, steps=100_000)
+
+    def on_event(event: str, **fields: Any) -> None:
+        if event == "step" and fields["step"] == 2:
+            os.kill(int(name[1]), signal.SIGTERM)
+
+    with pytest.raises(TrainingStopped) as stopped:
+        fit(training, on_event, Stop())
+    assert stopped.value.signal_number == signal.SIGTERM
+    assert training.checkpoints.steps() == [stopped.value.step]
+
+
+def test_stranger_is_not_connected() -> None:
+    token = os.urandom(TOKEN_BYTES)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(bytes(TOKEN_BYTES))
+            other = threading.Thread(target=lambda: connect("127.0.0.1", port, token, 1))
+            other.start()
+            links = accept(server, token, 1)
+            other.join()
+    assert list(links) == [1]
+    assert links[1].name.startswith(f"rank 1 (process {os.getpid()} on ")
+
+
+def test_process_of_torchrun_needs_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    from regard.run import train
+
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RunError, match="this is one of 2 processes of torchrun; hint: .*open_workers"):
+        train({}, tmp_path / "run")
