@@ -136,7 +136,7 @@ def killed_ranks(harness: Harness) -> Figure:
         again = start(harness, run, n)
         n_equal += again.wait() == [0] * n and weights_of(run) == expected[n]
     text = (
-        f"{n_equal}/{n_runs} equal after a kill, the others ended in ≤ {slowest_seconds:.1f} s, named {named}/{n_runs}; "
+        f"{n_equal}/{n_runs} equal after a kill, the others ended in ≤ {slowest_seconds:.1f} s, named {named}; "
         f"run again {_verdict(same_again)}; 2 ranks = accumulate 2, Adam and Muon: {_verdict(same_weights)}"
     )
     passed = n_equal == named == n_runs and slowest_seconds <= MAX_SECONDS_TO_EXIT and same_again and same_weights

@@ -156,5 +156,5 @@ def test_process_of_torchrun_needs_workers(monkeypatch: pytest.MonkeyPatch, tmp_
 
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(RunError, match="this is one of 2 processes of torchrun; hint: .*open_workers"):
+    with pytest.raises(RunError, match=r"this is one of 2 processes of torchrun; hint: .*open_workers"):
         train({}, tmp_path / "run")
