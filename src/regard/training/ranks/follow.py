@@ -41,8 +41,7 @@ def follow(rank: OtherRank, stop: ForwardedStop) -> int:
     stop.link = rank.link
     keep_freed_memory()
     try:
-        with fast_matmul():
-            return _serve(rank)
+        return _serve(rank)
     except Exception as error:
         is_user_error = isinstance(error, UserError)
         message = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
@@ -61,7 +60,10 @@ def _serve(rank: OtherRank) -> int:
         learner: Learner | None = None
         while (order := rank.order()).kind != "close":
             if order.kind == "job":
-                learner, job = _learner(order.fields["setup"], rank), order.fields["job"]
+                setup, job = order.fields["setup"], order.fields["job"]
+                if setup["fp32_precision"] != "none":  # rank 0 uses oneDNN
+                    resources.enter_context(fast_matmul())
+                learner = _learner(setup, rank)
                 resources.callback(learner.close)
                 rank.load_optimizer(learner, order.fields["state"])
             elif order.kind == "end":
