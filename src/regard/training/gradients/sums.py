@@ -25,8 +25,8 @@ class Sums(Protocol):
         """The flat sum of this rank, and which parameters have a gradient."""
         ...
 
-    def unpack(self, flat: Tensor | None, used: Sequence[bool]) -> None:
-        """Writes the sum into `grad` of the parameters that have a gradient in any rank."""
+    def unpack(self, used: Sequence[bool]) -> None:
+        """Writes the flat sum into `grad` of the parameters that have a gradient in any rank."""
 
 
 class InPlace:
@@ -38,7 +38,7 @@ class InPlace:
     def pack(self) -> tuple[None, list[bool]]:
         return None, []
 
-    def unpack(self, flat: Tensor | None, used: Sequence[bool]) -> None:
+    def unpack(self, used: Sequence[bool]) -> None:
         pass
 
 
@@ -72,7 +72,7 @@ class FloatSums(_Flat):
                 view.copy_(parameter.grad)
         return self._flat, [parameter.grad is not None for parameter in self._parameters]
 
-    def unpack(self, flat: Tensor | None, used: Sequence[bool]) -> None:
+    def unpack(self, used: Sequence[bool]) -> None:
         for parameter, view, is_used in zip(self._parameters, self._views, used, strict=True):
             if not is_used:
                 parameter.grad = None
@@ -102,7 +102,7 @@ class WholeSums(_Flat):
     def pack(self) -> tuple[Tensor, list[bool]]:
         return self._flat, self._used
 
-    def unpack(self, flat: Tensor | None, used: Sequence[bool]) -> None:
+    def unpack(self, used: Sequence[bool]) -> None:
         for parameter, view, is_used in zip(self._parameters, self._views, used, strict=True):
             if is_used:
                 total = view.to(torch.float64).mul_(2.0**-_SCALE_BITS)

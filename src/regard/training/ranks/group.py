@@ -56,7 +56,7 @@ class Ranks(Workers):
             dist.all_reduce(numbers)
             for work in works:
                 work.wait()
-        sums.unpack(flat, (numbers[rows.numel() :] > 0).tolist())
+        sums.unpack((numbers[rows.numel() :] > 0).tolist())
         summed = numbers[: rows.numel()].view(rows.shape).tolist()
         return [BatchLoss(loss, dict(zip(names, nll, strict=True))) for loss, *nll in summed]
 

@@ -42,7 +42,8 @@ class Workers:
 
     def sum(self, sums: Sums, losses: Mapping[int, BatchLoss], n_batches: int) -> list[BatchLoss]:
         """Sums the gradients over all batches of all ranks; returns the losses of these batches, in their order."""
-        sums.unpack(*sums.pack())
+        _, used = sums.pack()
+        sums.unpack(used)
         return [losses[part] for part in range(n_batches)]
 
     def align(self, learner: Learner) -> bool:
