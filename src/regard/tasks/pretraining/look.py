@@ -77,7 +77,7 @@ class PretrainingLook(SiteLook):
                 row.append(_percent(word.replaced))
             if writes:
                 row.append("" if word.written is None else f"{word.written.text} {word.written.probability:.1%}")
-            row += [f"{o.places[number]}. {_percent(o.probabilities[number])}" for o in self.orders]
+            row += [f"{o.places[number]}. {_percent(o.probabilities[number])}".rstrip() for o in self.orders]
             rows.append(tuple(row))
         return rows
 

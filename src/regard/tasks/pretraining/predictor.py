@@ -145,7 +145,8 @@ class Filler:
         words, position = [], 1
         for ids in texts:
             for number, piece_id in enumerate(ids):
-                if number == 0 or self.tokenizer.piece(piece_id).startswith(SPACE):
+                begins = piece_id == self.mask_id or self.tokenizer.piece(piece_id).startswith(SPACE)
+                if number == 0 or begins:
                     words.append([position + number])
                 else:
                     words[-1].append(position + number)

@@ -52,6 +52,7 @@ export class RecordedPanel {
       make("div", { class: "table-scroll", tabindex: 0 }, steps ? stepTable(steps) : predictionTable(prediction)),
       ...(words?.length ? [dependenceTitle(), dependenceTable(words)] : []),
       ...(expected?.length ? [make("h2", {}, t("look.recorded.expected")), expectedTable(expected, orders ?? [])] : []),
+      ...orderPanels(this.#look),
       ...attentions.flatMap((/** @type {any} */ attention) => mapPanels(this.#look, attention)),
       make("h2", {}, t("look.recorded.sites")),
       make("p", { class: "note" }, t("look.recorded.how", model?.size)),
@@ -157,6 +158,19 @@ function expectedTable(expected, orders) {
   );
 }
 
+/** What the last order of the words lets each of them see: the words themselves, and what predicts them. */
+function orderPanels(/** @type {any} */ { sites, arrays, source }) {
+  const sides = { rows: "source", columns: "source" };
+  return sites.filter(isOfOrder).flatMap((/** @type {Site} */ { path }) =>
+    headsOf(arrays[path]).map((values) => {
+      const drawn = { values, min: 0, max: 1, format: formatNumber };
+      return mapPanel({ rows: source.pieces, columns: source.pieces, sides, label: nameOf("masks", path), ...drawn });
+    })
+  );
+}
+
+const isOfOrder = (/** @type {Site} */ { kind, path }) => kind === "mask" && path.startsWith("order.");
+
 /** The attention of a text to itself, of a model that has no other text. */
 function ownAttentions(/** @type {any} */ { sites, arrays, source }) {
   if (!source?.pieces) return [];
@@ -241,7 +255,7 @@ function vectorTable(caption, rows) {
 }
 
 /** In the page's language, or as the model calls it. */
-function nameOf(/** @type {"axes" | "kinds" | "orders"} */ group, /** @type {string} */ name) {
+function nameOf(/** @type {"axes" | "kinds" | "orders" | "masks"} */ group, /** @type {string} */ name) {
   const key = `look.recorded.${group}.${name}`;
   return t(key) === key ? name : t(key);
 }

@@ -38,6 +38,8 @@ export const LOOK_EN = {
   "recorded.orders.left to right": "Left to right",
   "recorded.orders.right to left": "Right to left",
   "recorded.orders.random order": "Random order",
+  "recorded.masks.order.content": "Random order: what each word sees, with itself",
+  "recorded.masks.order.query": "Random order: what each word is predicted from",
   "recorded.head": (n) => `head ${n}`,
   "recorded.sites": "What it computed",
   "recorded.how": (size) =>

@@ -38,6 +38,8 @@ export const LOOK_KO = {
   "recorded.orders.left to right": "왼쪽에서 오른쪽",
   "recorded.orders.right to left": "오른쪽에서 왼쪽",
   "recorded.orders.random order": "무작위 순서",
+  "recorded.masks.order.content": "무작위 순서: 각 단어가 보는 것 (자기 자신 포함)",
+  "recorded.masks.order.query": "무작위 순서: 각 단어를 예측할 때 보는 것",
   "recorded.head": (n) => `헤드 ${n}`,
   "recorded.sites": "모델이 계산한 값",
   "recorded.how": (size) =>
