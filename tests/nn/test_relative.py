@@ -66,6 +66,21 @@ def test_it_is_the_definition(
         torch.testing.assert_close(out[row], expected, atol=1e-12, rtol=1e-12)
 
 
+def test_queries_anywhere_are_scored_as_in_the_whole_row(attention: RelativeAttention) -> None:
+    n_memory, n_queries = 3, 6
+    n_keys = n_memory + n_queries
+    rng = torch.Generator().manual_seed(4)
+    contents, x = torch.randn(2, 2, n_keys, D, generator=rng, dtype=torch.float64)
+    kv, q = attention.keys_values(contents), attention.queries(x[:, n_memory:])
+    encoded = attention.encode(torch.stack([wave(d) for d in range(n_keys - 1, -n_queries - 1, -1)]))
+    whole = attention.attend(q, kv, encoded)
+    positions = torch.tensor([[4, 0, 5], [1, 1, 3]])
+    rows = torch.arange(2)[:, None]
+    chosen = q.transpose(1, 2)[rows, positions].transpose(1, 2)
+    some = attention.attend(chosen, kv, encoded, positions=positions)
+    torch.testing.assert_close(some, whole[rows, positions], atol=1e-12, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 1), (3, 5), (4, 700), (700, 700)])
 def test_distances_go_from_the_farthest_key_to_the_farthest_after_the_query(n_queries: int, n_keys: int) -> None:
     distances = Distances(D)

@@ -35,6 +35,14 @@ Deno.test("changed words are those outside the longest common subsequence", () =
   deepEqual(changedWords([], ["a"]), [[], [true]]);
 });
 
+Deno.test("words with probabilities are a list, blank by blank", () => {
+  const guesses = [{ text: "warm", probability: 0.21 }, { text: "sad", probability: 0.09 }];
+  equal(
+    formatPrediction({ blanks: [guesses, guesses.slice(1)], none: [] }),
+    "blanks: warm 21%, sad 9% · sad 9% · none: []",
+  );
+});
+
 Deno.test("weights of words: summed over key pieces, averaged over query pieces", () => {
   const weights = [0.1, 0.2, 0.7, 0.3, 0.3, 0.4, 0.5, 0.5, 0];
   const words = [{ text: "ab", pieces: [0, 1] }, { text: "c", pieces: [2] }];
