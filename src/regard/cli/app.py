@@ -9,6 +9,7 @@ from regard.cli.check import check
 from regard.cli.compare import compare
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
+from regard.cli.export import export
 from regard.cli.import_model import import_model
 from regard.cli.look.command import look
 from regard.cli.paper import paper
@@ -43,4 +44,5 @@ def _options(
 for command in (demo, check, train, translate, predict, evaluate, compare, look, serve):
     app.command()(command)
 app.command("import")(import_model)
+app.command()(export)
 app.add_typer(paper, name="paper")

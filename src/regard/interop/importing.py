@@ -11,7 +11,7 @@ from regard.artifact import LoadedModel, save_model
 from regard.errors import ArtifactError, RunError
 from regard.interop.encoders.read import import_bert, import_electra, import_xlnet
 from regard.interop.foreign import ForeignModel, Imported
-from regard.interop.marian.read import import_marian
+from regard.interop.marian.read import import_marian, import_pegasus
 from regard.models import load_weights, named_weights
 from regard.tasks import TASKS
 
@@ -20,6 +20,7 @@ Importer = Callable[[ForeignModel], Imported]
 # By the model_type of config.json. To read another kind of model, add a line.
 IMPORTERS: dict[str, Importer] = {
     "marian": import_marian,
+    "pegasus": import_pegasus,
     "bert": import_bert,
     "electra": import_electra,
     "xlnet": import_xlnet,

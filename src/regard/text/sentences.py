@@ -28,7 +28,7 @@ _UNSPACED_STOPS = tuple("。！？，；：、")
 _GAP_REPLACED = re.compile(r"[^ \t\n\u00a0\u3000]+")
 
 # Abbreviations, without the full stop, in lower case. Those that often end a sentence, such as "etc.", are not listed.
-_NEVER_LAST = _words(
+NEVER_LAST = _words(
     "mr mrs ms messrs dr drs prof st rev hon gen sen rep gov lt col maj sgt capt cmdr adm mt vs cf viz approx dept "
     "univ hr hrn fr frl bzw bspw bzgl ca ggf inkl exkl evtl evt sog vgl dipl ing mag fa co mio mrd tsd zzgl abzgl "
     "einschl geb insb insbes allg max min mind versch mme mmes mlle mlles mgr env av apr ex éd"
@@ -38,7 +38,7 @@ _BEFORE_NUMBERS = _words(
     "jan feb mar apr jun jul aug sep sept oct okt nov dec dez"
 )
 _MAY_BE_LAST = frozenset({"a.m", "p.m"})
-_ORDINALS_WITH_STOP = _words("de da nb nn no fi cs sk sl hr sr bs hu et lv lt is tr gsw bar nds lb")
+ORDINALS_WITH_STOP = _words("de da nb nn no fi cs sk sl hr sr bs hu et lv lt is tr gsw bar nds lb")
 
 # What ends a part of a sentence, coarse to fine. White space after it, if any, is the gap to the next part.
 _CLAUSES = (
@@ -174,9 +174,9 @@ def _is_abbreviation(word: str, after: str, is_first: bool, language: str | None
     if word.isdigit() or _ROMAN.fullmatch(word):
         is_list_number = is_first and word.isdigit()
         is_ordinal = len(word) <= 2 or not word.isdigit()
-        return is_list_number or after.isdigit() or (is_ordinal and language in _ORDINALS_WITH_STOP)
+        return is_list_number or after.isdigit() or (is_ordinal and language in ORDINALS_WITH_STOP)
     if len(word) == 1:
         return word.lower() != word.upper() and word != "I"
     if "." in word:
         return key not in _MAY_BE_LAST and all(len(part) <= 2 and part.isalpha() for part in re.split(r"[.-]+", word))
-    return key in _NEVER_LAST or (after.isdigit() and (key in _BEFORE_NUMBERS or key.endswith("str")))
+    return key in NEVER_LAST or (after.isdigit() and (key in _BEFORE_NUMBERS or key.endswith("str")))

@@ -1,7 +1,9 @@
 """Converts a model to CTranslate2: the same weights in the layout of that library.
 
-- Tokens are the ids as strings, "0" … "V-1", so that no text can be mistaken for a special token.
-- The engine appends the end token to the source. If CTranslate2 did, its attention would leave that token out.
+- Tokens are the ids as strings, "0" … "V-1", so that no text can be mistaken for a special token. Other programs work
+  with sub-words: for them (`for_others`), tokens are sub-words.
+- The engine appends the end token to the source. If CTranslate2 did, its attention would leave that token out. Other
+  programs do not append it, so for them CTranslate2 does.
 - Positions are our own table: sine and cosine alternate in the paper, but not in CTranslate2.
 - CTranslate2 can only return the attention of the first heads of a layer, so the alignment head changes places with
   head 0. The sum over heads does not change.
@@ -20,6 +22,7 @@ from regard.engines.alignment_head import alignment_head
 from regard.errors import ArtifactError
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn import EncoderLayer, FeedForward, MultiHeadAttention, Residual
+from regard.text.vocabulary import BOS_ID, EOS_ID, UNK_ID
 
 Quantization = Literal["float32", "int8"]
 
@@ -36,12 +39,13 @@ def unsupported_reason(model: nn.Module) -> str | None:
     return None
 
 
-def convert(loaded: LoadedModel, directory: Path, quantization: Quantization) -> None:
+def convert(loaded: LoadedModel, directory: Path, quantization: Quantization, *, for_others: bool = False) -> None:
     """Write the model as CTranslate2 model into `directory`, which must not exist."""
     reason = unsupported_reason(loaded.model)
     if reason is not None:
         raise ArtifactError(f"the model cannot be converted: {reason}", hint="use the engine 'torch'")
     spec = _make_spec(loaded)
+    _set_vocabulary(spec, loaded, for_others)
     spec.validate()
     spec.optimize(quantization=quantization)
     directory.mkdir()
@@ -82,19 +86,22 @@ def _make_spec(loaded: LoadedModel) -> Any:
     if config.norm == "pre":
         _set_norm(encoder.layer_norm, model.encoder_norm)
         _set_norm(decoder.layer_norm, model.decoder_norm)
-    _set_vocabulary(spec, loaded)
+    spec.config.layer_norm_epsilon = 1e-5  # the default of torch
     return spec
 
 
-def _set_vocabulary(spec: Any, loaded: LoadedModel) -> None:
+def _set_vocabulary(spec: Any, loaded: LoadedModel, for_others: bool) -> None:
     """The tokens, and which of them are special."""
-    source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    spec.register_source_vocabulary([str(i) for i in range(source.size)])
-    spec.register_target_vocabulary([str(i) for i in range(target.size)])
-    spec.config.bos_token = spec.config.decoder_start_token = str(target.bos_id)
-    spec.config.eos_token, spec.config.unk_token = str(target.eos_id), str(target.unk_id)
-    spec.config.add_source_bos = spec.config.add_source_eos = False
-    spec.config.layer_norm_epsilon = 1e-5  # the default of torch
+    tokenizers = loaded.tokenizers
+    source, target = (
+        tokenizer.symbols if for_others else [str(i) for i in range(tokenizer.size)]
+        for tokenizer in (tokenizers.source, tokenizers.target)
+    )
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    spec.config.bos_token = spec.config.decoder_start_token = target[BOS_ID]
+    spec.config.eos_token, spec.config.unk_token = target[EOS_ID], target[UNK_ID]
+    spec.config.add_source_bos, spec.config.add_source_eos = False, for_others
 
 
 def _set_layer(spec: Any, layer: nn.Module, first_head: int = 0) -> None:

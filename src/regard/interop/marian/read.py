@@ -1,15 +1,26 @@
-"""Imports a directory of MarianMTModel: OPUS-MT, and what `regard export --to huggingface` wrote."""
+"""Imports a directory of MarianMTModel, such as OPUS-MT, and what `regard export --to huggingface` wrote."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import torch
 from pydantic import ValidationError
 from torch import Tensor
 
 from regard.interop.foreign import ForeignModel, Imported
-from regard.interop.marian.tensors import EMBEDDING, FINAL_BIAS, OUTPUT_BIAS, SHARED, alternating, entries
+from regard.interop.marian.tensors import (
+    EMBEDDING,
+    FINAL_BIAS,
+    LM_HEAD,
+    OUTPUT_BIAS,
+    POSITIONS,
+    SHARED,
+    SIDES,
+    alternating,
+    entries,
+)
 from regard.interop.marian.vocabulary import Vocabulary, read_tokenizers
 from regard.models import ModelSpec, TransformerConfig, named_weights
 from regard.nn import sinusoid
@@ -20,20 +31,24 @@ from regard.text.vocabulary import BOS_ID, PAD_ID
 NEVER = -1e4  # the bias of a token that is never produced; an infinite one would not be a valid weight
 MAX_LENGTH = 512  # tokens of a text, if the original does not say less
 
-# names that a file may have for the shared matrix, and tables of positions that are computed
-_EMBEDDINGS = (SHARED, "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
-_POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+_EMBEDDINGS = (SHARED, *SIDES, LM_HEAD)  # names that a file may have for the shared matrix
 _ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 _OPUS_NAME = re.compile(r"opus-mt-(?:tc-\w+-)?([\w]+)-([\w]+)")
 
 
 def import_marian(foreign: ForeignModel) -> Imported:
     """Post-norm, with one matrix for all embeddings."""
-    config = _config(foreign, "post")
-    return import_layers(foreign, config)
+    return _import_layers(foreign, _config(foreign, "post"))
 
 
-def import_layers(foreign: ForeignModel, config: TransformerConfig) -> Imported:
+def import_pegasus(foreign: ForeignModel) -> Imported:
+    """Pre-norm: what regard exports in this layout has the tokenizer of Marian; Google's models do not."""
+    if not foreign.has("source.spm"):
+        raise foreign.refused("of the models of the type 'pegasus', only those that regard exported can be imported")
+    return _import_layers(foreign, _config(foreign, "pre"))
+
+
+def _import_layers(foreign: ForeignModel, config: TransformerConfig) -> Imported:
     """The weights and vocabulary, in our order."""
     tokenizers, vocabulary = read_tokenizers(foreign)
     spec = ModelSpec("translation", "transformer", config, tokenizers.sizes)
@@ -102,8 +117,8 @@ def _read_weights(foreign: ForeignModel, spec: ModelSpec, vocabulary: Vocabulary
     }
     embeddings = [name for name in _EMBEDDINGS if name in file.shapes] or [SHARED]
     expected |= dict.fromkeys(embeddings, (n_symbols, d_model)) | {FINAL_BIAS: (1, n_symbols)}
-    file.require(expected, optional=_POSITIONS)
-    for name in _POSITIONS:
+    file.require(expected, optional=POSITIONS)
+    for name in POSITIONS:
         if name in file.shapes:
             _require_sinusoids(foreign, name, d_model)
     weights = {entry.ours: entry.to_ours([file.read(name) for name in entry.theirs]) for entry in entries(config)}
@@ -130,12 +145,19 @@ def _require_sinusoids(foreign: ForeignModel, name: str, d_model: int) -> None:
 
 
 def _max_length(foreign: ForeignModel) -> int:
-    return min(MAX_LENGTH, foreign.value("max_position_embeddings", 1024)) - 1  # with the end token
+    """Of a text, without the end token, which is included in theirs."""
+    stated = _tokenizer_config(foreign).get("model_max_length")
+    limits = [MAX_LENGTH, foreign.value("max_position_embeddings", 1024)]
+    return min([*limits, stated] if isinstance(stated, int) and stated > 1 else limits) - 1
+
+
+def _tokenizer_config(foreign: ForeignModel) -> dict[str, Any]:
+    return foreign.json("tokenizer_config.json") if foreign.has("tokenizer_config.json") else {}
 
 
 def _languages(foreign: ForeignModel, tokenizers: TokenizerPair) -> Languages:
     """From the tokenizer's configuration, else from the name of the directory, as far as these are single languages."""
-    known = foreign.json("tokenizer_config.json") if foreign.has("tokenizer_config.json") else {}
+    known = _tokenizer_config(foreign)
     source, target = known.get("source_lang"), known.get("target_lang")
     if not source and (match := _OPUS_NAME.search(foreign.directory.resolve().name)):
         source, target = match.groups()

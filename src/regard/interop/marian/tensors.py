@@ -10,8 +10,12 @@ from torch import Tensor
 
 from regard.models import TransformerConfig
 
-EMBEDDING, OUTPUT_BIAS = "source.embedding.weight", "bias"  # our names
-SHARED, FINAL_BIAS = "model.shared.weight", "final_logits_bias"  # theirs
+# Our names, and theirs. Embeddings that are not shared have a matrix on either side, and perhaps one of the output.
+EMBEDDING, TARGET_EMBEDDING, OUTPUT = "source.embedding.weight", "target.embedding.weight", "output.weight"
+OUTPUT_BIAS, FINAL_BIAS = "bias", "final_logits_bias"
+SHARED, LM_HEAD = "model.shared.weight", "lm_head.weight"
+SIDES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")  # computed, not learned
 
 
 class Entry(NamedTuple):

@@ -1,0 +1,1 @@
+"""Exports a translator as a package of Argos Translate and LibreTranslate."""

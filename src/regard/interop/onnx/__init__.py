@@ -1,0 +1,1 @@
+"""Exports a translator to ONNX: encoder and decoder, for onnxruntime."""
