@@ -1,4 +1,4 @@
-"""Exports a translator to CTranslate2 as other programs use it: sub-words are tokens, and SentencePiece is beside it."""
+"""Exports a translator to CTranslate2 as others use it: sub-words are tokens, and SentencePiece is beside it."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ N_LINES = 100
 EXTRA_LENGTH = 10  # of a greedy translation, in tokens more than the source has
 MIN_EQUAL = 0.95  # of the greedy translations: the order of additions may decide between two tokens
 MAX_DIFFERENCE = 1e-3  # of a log-probability, in float32
+IMPOSSIBLE = -1e3  # a log-probability below it is not compared: float32 has no digits left for it
 
 _MAX_TOKENS = 60  # of a line
 

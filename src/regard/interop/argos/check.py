@@ -22,7 +22,7 @@ from regard.interop.probe import MIN_EQUAL
 from regard.text.vocabulary import EOS_ID
 
 _PARAGRAPHS = 2
-_SEARCH = {"beam_size": 4, "num_hypotheses": 1, "length_penalty": 0.2}  # that of Argos Translate
+_SEARCH: dict[str, Any] = {"beam_size": 4, "num_hypotheses": 1, "length_penalty": 0.2}  # that of Argos Translate
 _PROGRAM = """
 import json, sys
 from argostranslate import package, translate
@@ -96,7 +96,8 @@ def _our_texts(original: Original, lines: list[str], quantization: Quantization)
     with TemporaryDirectory() as scratch:
         convert(original.loaded, Path(scratch) / "model", quantization)
         translator: Any = ctranslate2.Translator(str(Path(scratch) / "model"), device="cpu")
-        results = translator.translate_batch(sources, max_batch_size=32, batch_type="tokens", **_SEARCH)
+        settings = _SEARCH | {"replace_unknowns": tokenizers.joint}
+        results = translator.translate_batch(sources, max_batch_size=32, batch_type="tokens", **settings)
     texts = [tokenizers.target.decode([int(token) for token in result.hypotheses[0]]) for result in results]
     return [text.replace("\u2581", " ").replace("_", " ") for text in texts]
 

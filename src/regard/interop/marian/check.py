@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.interop.original import Original
-from regard.interop.probe import MAX_DIFFERENCE
+from regard.interop.probe import IMPOSSIBLE, MAX_DIFFERENCE
 from regard.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 _BATCH = 20  # lines
@@ -99,7 +99,8 @@ def _difference(original: Original, theirs: Any, our_id: Tensor) -> float:
         their_tgt = their_ids(tgt, our_id)
         their_tgt[:, 0] = theirs.config.decoder_start_token_id
         logits = theirs(input_ids=sources, attention_mask=mask, decoder_input_ids=their_tgt).logits
-        largest = max(largest, float((logits[real][:, compared].log_softmax(-1) - ours).abs().max()))
+        differences = (logits[real][:, compared].log_softmax(-1) - ours).abs()
+        largest = max(largest, float(differences[ours > IMPOSSIBLE].max()))
     return largest
 
 

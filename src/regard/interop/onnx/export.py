@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ import torch
 
 from regard.errors import UserError
 from regard.interop.marian.write import (
+    MAX_LENGTH,
     N_POSITIONS,
     Ids,
     config_of,
@@ -25,7 +27,7 @@ from regard.interop.onnx.graph import Array, write_model
 from regard.interop.onnx.run import DECODER, ENCODER, INT8, OnnxTranslator
 from regard.interop.onnx.translator import decoder_graph, encoder_graph
 from regard.interop.original import Exported, Original, Target
-from regard.interop.probe import MAX_DIFFERENCE
+from regard.interop.probe import IMPOSSIBLE, MAX_DIFFERENCE
 from regard.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 _INSTALL = "pip install 'regard[onnx]'"
@@ -57,10 +59,12 @@ def export_onnx(original: Original, target: Target) -> Exported:
     notes = [*tokenizer_notes(original), f"a text has at most {n_positions} tokens"]
     if not has_int8 and target.quantization is None:
         notes.append(f"without int8, which needs onnx and onnxruntime ({_INSTALL})")
-    suffix = INT8 if has_int8 else ""
-    usage = _USAGE.replace("SUFFIX", suffix).replace(
-        "TARGET_VOCABULARY", "vocab" if original.loaded.tokenizers.joint else "target_vocab"
-    )
+    values = {
+        "SUFFIX": INT8 if has_int8 else "",
+        "TARGET_VOCABULARY": "vocab" if original.loaded.tokenizers.joint else "target_vocab",
+        "MAX_LENGTH": str(min(MAX_LENGTH, n_positions) - 1),
+    }
+    usage = re.sub("|".join(values), lambda match: values[match[0]], _USAGE)
     return Exported(usage=usage, verified=verified, not_verified=not_verified, notes=tuple(notes))
 
 
@@ -135,7 +139,9 @@ def _difference(original: Original, translator: OnnxTranslator, ids: Ids) -> flo
         for part in parts:
             found, state = translator.step(part, state)
             logits.append(found[0])
-        largest = max(largest, float(np.abs(_log_softmax(np.concatenate(logits)) - _log_softmax(ours)).max()))
+        expected = _log_softmax(ours)
+        differences = np.abs(_log_softmax(np.concatenate(logits)) - expected)
+        largest = max(largest, float(differences[expected > IMPOSSIBLE].max()))
     return largest
 
 
@@ -165,6 +171,7 @@ def _log_softmax(logits: Array) -> Array:
 
 _USAGE = """```python
 import json
+from pathlib import Path
 
 import numpy
 import onnxruntime
@@ -174,11 +181,13 @@ encoder, decoder = (
     onnxruntime.InferenceSession(f"onnx/{name}SUFFIX.onnx") for name in ("encoder_model", "decoder_model_merged")
 )
 source, target = (sentencepiece.SentencePieceProcessor(model_file=f"{side}.spm") for side in ("source", "target"))
-source_ids, target_ids = (json.load(open(f"{name}.json")) for name in ("vocab", "TARGET_VOCABULARY"))
-pieces, config = {i: piece for piece, i in target_ids.items()}, json.load(open("config.json"))
+source_ids, target_ids, config = (
+    json.loads(Path(f"{name}.json").read_text("utf-8")) for name in ("vocab", "TARGET_VOCABULARY", "config")
+)
+pieces = {i: piece for piece, i in target_ids.items()}
 
 
-def translate(text, max_length=200):
+def translate(text, max_length=MAX_LENGTH):
     ids = [source_ids.get(piece, source_ids["<unk>"]) for piece in source.encode(text, out_type=str)]
     ids = numpy.array([[*ids, config["eos_token_id"]]])
     mask = numpy.ones_like(ids)
