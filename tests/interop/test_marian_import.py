@@ -1,6 +1,8 @@
 """An imported Marian model is the same model: ids, numbers and translations equal those of transformers."""
 
 import json
+import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ from regard.engines.torch_engine import TorchEngine
 from regard.errors import ArtifactError, RunError
 from regard.interop.foreign import ForeignModel
 from regard.interop.importing import import_model
+from regard.interop.marian import vocabulary
 from regard.interop.marian.vocabulary import read_tokenizers
+from regard.text.protobuf import BYTES, FIXED32, VARINT, write_field
 from regard.text.vocabulary import UNK_ID
 
 from .marian_model import ODD_LINES, TAGS, make_marian, write_vocabulary
@@ -155,4 +159,43 @@ def test_what_cannot_be_represented_is_refused_by_name(name: str, directory: Pat
     (tmp_path / "config.json").write_text(json.dumps(config | changes))
     with pytest.raises(ArtifactError, match=reason):
         import_model(tmp_path, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def piece(text: bytes, kind: int = 1) -> bytes:
+    """A piece of a SentencePiece model."""
+    content = (
+        write_field(1, BYTES, text) + write_field(2, FIXED32, struct.pack("<f", -1.0)) + write_field(3, VARINT, kind)
+    )
+    return write_field(1, BYTES, content)
+
+
+HOSTILE_SPM: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "source.spm is not a SentencePiece model: it has no pieces"),
+    "not a protocol buffer": (b"\xff" * 1000, "source.spm is not a SentencePiece model"),
+    "truncated": (write_field(1, BYTES, b"x" * 100)[:50], "source.spm is not a SentencePiece model"),
+    "huge size": (b"\x0a\xff\xff\xff\xff\x07", "source.spm is not a SentencePiece model"),
+    "not UTF-8": (piece(b"\xff\xfe"), "source.spm is not a SentencePiece model"),
+    "many pieces": (b"".join(piece(b"%d" % i) for i in range(2_100)), "too many pieces"),
+    "other pieces": (b"".join(piece(b"%d" % i) for i in range(100)), r"vocab\.json lacks 100 pieces of source\.spm"),
+    "nested": (piece(b"a") + write_field(2, BYTES, b"\x0a" * 1_000_000), "source.spm is not a SentencePiece model"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_SPM)
+def test_hostile_sentencepiece_models_are_refused_without_much_memory(
+    name: str, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vocabulary, "MAX_SIZE", 2_000)
+    for file in directory.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    data, reason = HOSTILE_SPM[name]
+    (tmp_path / "source.spm").write_bytes(data)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArtifactError, match=reason):
+            import_model(tmp_path, tmp_path / "run")
+        assert tracemalloc.get_traced_memory()[1] < 200_000_000
+    finally:
+        tracemalloc.stop()
     assert not (tmp_path / "run").exists()

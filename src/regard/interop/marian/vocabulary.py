@@ -81,12 +81,13 @@ def _rebuilt(name: str, file: bytes, vocabulary: Vocabulary) -> bytes:
     """The SentencePiece model of one side with all pieces of the vocabulary, by their ids."""
     try:
         side = _parse(file)
+        model_type = _model_type(side.trainer_spec)
     except (ValueError, struct.error, UnicodeDecodeError) as error:
         raise ArtifactError(f"{name} is not a SentencePiece model: {error}") from error
     pieces, n = [*side.pieces], len(vocabulary.pieces)
     if pieces[:n] == vocabulary.pieces and pieces[n : n + 1] in ([], [NO_ID_MARK]):
         return file  # it has these ids already: it was written by regard
-    if _model_type(side.trainer_spec) != _UNIGRAM:
+    if model_type != _UNIGRAM:
         raise ArtifactError(f"{name} is not a unigram model, so other pieces cannot be added to it")
     known = set(vocabulary.pieces)
     without_id = [
@@ -136,6 +137,8 @@ def _parse(file: bytes) -> _Side:
             trainer_spec = value
         else:
             others += write_field(number, kind, value)
+    if not pieces:
+        raise ValueError("it has no pieces")
     return _Side(pieces, trainer_spec, others)
 
 
