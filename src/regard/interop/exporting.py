@@ -53,7 +53,7 @@ def export_model(
             f"{path}: only translators of the architecture 'transformer' can be exported, not {loaded.architecture!r} "
             f"for {loaded.task}"
         )
-    original = Original(described, loaded, make_probe(path, loaded), report)
+    original = Original(described, loaded, make_probe(described, loaded), report)
     results: list[Exported] = []
 
     def write(directory: Path) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from regard.artifact import LoadedModel, max_length
+from regard.artifact import Description, LoadedModel, max_length
 from regard.data.store import STORE_ERRORS, open_store, read_meta
 from regard.decoding import DecodingOptions, Hypothesis
 from regard.engines.torch_engine import TorchEngine
@@ -59,10 +59,10 @@ class Probe(NamedTuple):
         return f"greedy translations of {n_equal} of {len(self.lines)} {self.origin}"
 
 
-def make_probe(path: Path, loaded: LoadedModel, n: int = N_LINES) -> Probe:
+def make_probe(described: Description, loaded: LoadedModel, n: int = N_LINES) -> Probe:
     """From the validation text of a run; a model directory has no text, so random tokens are joined into lines."""
     tokenizers, limit = loaded.tokenizers, min(_MAX_TOKENS, max_length(loaded.facts, loaded.config.max_length))
-    lines = _validation_lines(path / "data" / "validation", tokenizers, n, limit)
+    lines = _validation_lines(described.directory.parent / "data" / "validation", tokenizers, n, limit)
     origin = "lines of the validation text" if lines else "lines of random tokens"
     lines = lines or _random_lines(tokenizers, n)
     tag = tokenizers.source.tags[0] if tokenizers.source.tags else None
