@@ -48,9 +48,9 @@ clean:  ## remove the environment and caches, but not runs/
 	$(PYTHON) -c 'import sys; sys.exit("Regard needs Python 3.11 or newer; try: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(INSTALL) torch==2.13.0
-	$(INSTALL) --editable '.[serve,plot]'
+	$(INSTALL) --editable '.[serve,plot,images]'
 	touch $@
 
 .venv/.dev: .venv/.demo
-	$(INSTALL) --editable '.[serve,plot,dev]'
+	$(INSTALL) --editable '.[serve,plot,images,dev]'
 	touch $@

@@ -232,6 +232,7 @@ def test_every_command_and_flag_is_described() -> None:
 
 def test_every_recipe_field_is_described() -> None:
     data: dict[str, Any] = {"translation": {"tsv": "x"}, "classification": {"labels": "x"}}
+    data["images"] = {"images": "x"}
     data |= dict.fromkeys(("pretraining", "language", "answering"), "x")
     raws = [
         {"task": task, "data": {"train": [data[task]]}, "model": {"architecture": name}}
@@ -240,7 +241,7 @@ def test_every_recipe_field_is_described() -> None:
     ]
     fields = {field for raw in raws for field in recipe_fields(type(Recipe.build(raw)))}
     assert {"start_from", "held_out", "d_model", "smoothing", "swiglu", "bidirectional"} <= fields
-    names = ("train", "architectures", "classify", "pretrain", "answer", "language")
+    names = ("train", "architectures", "classify", "pretrain", "answer", "language", "images")
     assert missing(fields, *(ROOT / "docs" / f"{name}.md" for name in names)) == []
 
 

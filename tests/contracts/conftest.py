@@ -92,6 +92,11 @@ PRETRAINED: dict[str, list[dict[str, Any]]] = {
     "electra": [_ENCODER, _ENCODER | {"d_embedding": 16, "generator": 0.25}],
     "xlnet": [_ENCODER | {"memory": 5}, _ENCODER | {"memory": 0}],
 }
+
+# architecture → configs of classifiers of images
+IMAGE_CLASSIFIERS: dict[str, list[dict[str, Any]]] = {
+    "vit": [_ENCODER, _ENCODER | {"n_layers": 1, "patch": 6, "activation": "relu"}],
+}
 ModelMaker = Callable[..., nn.Module]
 
 
@@ -100,6 +105,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "entry" in metafunc.fixturenames:
         of_module = {
             "test_every_classifier": CLASSIFIERS,
+            "test_every_image_classifier": IMAGE_CLASSIFIERS,
             "test_every_language_model": LANGUAGE_MODELS,
             "test_every_pretrained_encoder": PRETRAINED,
         }

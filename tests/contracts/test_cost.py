@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.models import ARCHITECTURES, ModelSpec
 
-from .conftest import CLASSIFIERS, CONFIGS, LANGUAGE_MODELS, VOCAB
+from .conftest import CLASSIFIERS, CONFIGS, IMAGE_CLASSIFIERS, LANGUAGE_MODELS, VOCAB
 
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration")  # of `torch.backends.mkldnn.flags`
 LENGTHS = [(1, 1), (9, 4), (2, 11)]
@@ -59,6 +59,16 @@ def test_flops_of_a_language_model(name: str, config: dict[str, Any]) -> None:
     model = ModelSpec("language", name, ARCHITECTURES[name].config(**config), sizes).build().eval()
     for length in (7, 16, 18):
         assert model.cost(length).flops == counted_flops(model, torch.full((1, length), 5))
+
+
+@pytest.mark.parametrize(
+    ("name", "config"), [(name, config) for name, configs in IMAGE_CLASSIFIERS.items() for config in configs]
+)
+def test_flops_of_a_classifier_of_images(name: str, config: dict[str, Any]) -> None:
+    sizes = {"n_classes": 3, "height": 12, "width": 18, "n_channels": 3}
+    model = ModelSpec("images", name, ARCHITECTURES[name].config(**config), sizes).build().eval()
+    n_patches = 12 * 18 // ARCHITECTURES[name].config(**config).patch_of(12, 18) ** 2
+    assert model.cost(n_patches).flops == counted_flops(model, torch.randn(1, 3, 12, 18))
 
 
 def test_a_plain_neural_gpu() -> None:

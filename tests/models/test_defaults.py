@@ -67,3 +67,10 @@ def test_dropout_grows_with_the_number_of_epochs() -> None:
         DEFAULTS.regularisation(epochs, situation())["dropout"] for epochs in (0.1, 2.0, 4.0, 8.0, 16.0, 80.0, 1e4)
     ]
     assert values == [0.0, 0.0, 0.04, 0.1, 0.16, 0.3, 0.3]
+
+
+def test_a_short_budget_is_for_the_small_model_of_images() -> None:
+    vit = ARCHITECTURES["vit"]
+    chosen = [vit.defaults.model(vit.presets, situation(60_000, steps))["preset"] for steps in (0, 2_000, 20_000, None)]
+    assert chosen == ["tiny", "tiny", "small", "small"]
+    assert [vit.defaults.epochs(situation(n)) for n in (60_000, 500, 50)] == [20, 200, 200]

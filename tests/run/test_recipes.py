@@ -25,7 +25,7 @@ def name(path: Path) -> str:
 
 def build(path: Path) -> Recipe:
     raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    files = {"classification": {"labels": "train.tsv"}} | dict.fromkeys(
+    files = {"classification": {"labels": "train.tsv"}, "images": {"images": "mnist.npz"}} | dict.fromkeys(
         ("pretraining", "answering", "language"), "x.txt"
     )
     train = files.get(raw.get("task", ""), {"source": "train.en", "target": "train.de"})

@@ -46,11 +46,14 @@ def predict(
 ) -> None:
     """Predict with a model of any task: one line of output per input.
 
-    A translator translates, a classifier labels, and a language model continues the line.
+    A translator translates, a classifier labels, and a language model continues the line. A classifier of images reads
+    files, PNG or JPEG; FILE.npz:N is number N of an .npz or IDX file.
     """
+    from regard.artifact import describe
     from regard.cli.model_path import model_path
     from regard.cli.translate.stream import FilePair, LineStream
-    from regard.tasks import load
+    from regard.tasks.predictors import load_predictor, task_of
+    from regard.translator import Translator
 
     def line_of(prediction: "Prediction") -> str:
         return (json.dumps(prediction.to_dict(), ensure_ascii=False) if as_json else prediction.text) + "\n"
@@ -59,9 +62,12 @@ def predict(
     options = {name: value for name, value in given.items() if value is not None}
     stream = LineStream(FilePair(None, None), resume=False, identity="")
     n_done = 0
-    with closing(load(model_path(run))) as predictor, stream.writer() as write:
+    described = describe(model_path(run))
+    reads_files = described.task != Translator.task and task_of(described).reads_files
+    with closing(load_predictor(described)) as predictor, stream.writer() as write:
         for batch in [inputs] if inputs else stream.batches():
-            values = [{"text": value, **options} for value in batch] if options else batch
+            values: Sequence[Any] = [{"text": value, **options} for value in batch] if options else batch
+            values = list(map(Path, batch)) if reads_files else values
             for predictions in _predict(predictor, values, n_done):
                 write("".join(map(line_of, predictions)), len(predictions))
                 n_done += len(predictions)

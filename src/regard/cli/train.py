@@ -68,6 +68,18 @@ def train(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Validation stories (default: hold out some stories). Repeatable."),
     ] = None,
+    images: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Train a classifier of images: a folder with a folder per class, an .npz file, or an IDX file, "
+            "whose labels are beside it or given by --labels. Repeatable.",
+        ),
+    ] = None,
+    valid_images: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="Validation images (default: hold out some images). Repeatable."),
+    ] = None,
     separately: Annotated[
         bool, typer.Option("--separately", help="Train one model per file of --stories, in a directory of DIR each.")
     ] = False,
@@ -128,7 +140,10 @@ def train(
 
     parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
     has_labels, has_text = bool(labels or valid_labels), bool(text or valid_text)
-    has_stories = bool(stories or valid_stories)
+    has_stories, has_images = bool(stories or valid_stories), bool(images or valid_images)
+    if has_images and (any([*parallel, has_text, has_stories, valid_labels]) or corpus is not None):
+        raise RecipeError("--images needs no text", hint="drop one of them")
+    has_labels = has_labels and not has_images
     if (has_labels or has_text) and (any(parallel) or corpus is not None):
         raise RecipeError("--labels and --text need no parallel text", hint="drop one of them")
     if has_stories and (any([*parallel, has_labels, has_text]) or corpus is not None):
@@ -141,6 +156,7 @@ def train(
         _running_text(text or [], valid_text) if has_text and not has_labels else {},
         {"task": _task_of_text(given, architecture, start_from)} if has_text and not has_labels else {},
         _stories(stories or [], valid_stories or []) if has_stories else {},
+        _images(images or [], labels or [], valid_images or []) if has_images else {},
         _generated(corpus, out, alone=not any(parallel)),
         {"data": {"keep": [{"tsv": str(file)} for file in keep]}} if keep else {},
         {"start_from": str(model_path(start_from))} if start_from is not None else {},
@@ -149,7 +165,7 @@ def train(
         *(parse_setting(text) for text in setting or []),
     )
     if not settings.get("data") and not (out / "recipe.toml").exists():
-        hint = "use --source and --target, --tsv, --labels, --text or --stories, each with a FILE, or --corpus street"
+        hint = "use --source and --target, --tsv, --labels, --text, --stories or --images, or --corpus street"
         raise RecipeError("no training data", hint=hint)
     options: dict[str, Any] = {
         "fill_defaults": recipe is None or budget is not None,
@@ -283,6 +299,19 @@ def _stories(stories: list[Path], valid_stories: list[Path]) -> "Raw":
         raise RecipeError("--valid-stories needs --stories", hint="add the files to train on")
     sets = {"train": stories, "validation": valid_stories}
     return {"task": "answering", "data": {name: [str(path) for path in paths] for name, paths in sets.items() if paths}}
+
+
+def _images(images: list[Path], labels: list[Path], valid_images: list[Path]) -> "Raw":
+    """`labels` are those of IDX files, which can also be found beside them."""
+    if not images:
+        raise RecipeError("--valid-images needs --images", hint="add the images to train on")
+    if labels and len(labels) != len(images):
+        raise RecipeError(f"{len(images)} --images and {len(labels)} --labels", hint="give each file its labels")
+    train = [{"images": str(path)} for path in images]
+    for entry, path in zip(train, labels, strict=False):
+        entry["labels"] = str(path)
+    validation = [{"images": str(path)} for path in valid_images]
+    return {"task": "images", "data": {"train": train} | ({"validation": validation} if validation else {})}
 
 
 def _generated(name: Literal["street", "addition", "addition-in-columns"] | None, out: Path, alone: bool) -> "Raw":

@@ -8,6 +8,17 @@ from regard.data.batch import Examples as Examples
 from regard.data.batch import Place as Place
 from regard.data.build import build_store as build_store
 from regard.data.build import write_store as write_store
+from regard.data.image_files import Images as Images
+from regard.data.image_files import Size as Size
+from regard.data.image_files import Source as Source
+from regard.data.image_files import common_size as common_size
+from regard.data.image_files import files_of as files_of
+from regard.data.image_files import read_image as read_image
+from regard.data.image_files import read_images as read_images
+from regard.data.images import ImageCollator as ImageCollator
+from regard.data.images import ImageStatistics as ImageStatistics
+from regard.data.images import LabelledImages as LabelledImages
+from regard.data.images import image_batch as image_batch
 from regard.data.loader import Cursor as Cursor
 from regard.data.loader import Loader as Loader
 from regard.data.loader import fixed_order as fixed_order

@@ -10,6 +10,7 @@ from regard import __version__
 from regard.artifact import LoadedModel, save_model
 from regard.errors import ArtifactError, RunError
 from regard.interop.encoders.read import import_bert, import_electra, import_xlnet
+from regard.interop.encoders.vit import import_vit
 from regard.interop.foreign import ForeignModel, Imported
 from regard.interop.marian.read import import_marian, import_pegasus
 from regard.models import load_weights, named_weights
@@ -24,6 +25,7 @@ IMPORTERS: dict[str, Importer] = {
     "bert": import_bert,
     "electra": import_electra,
     "xlnet": import_xlnet,
+    "vit": import_vit,
 }
 
 

@@ -17,6 +17,7 @@ from regard.models.convs2s import ConvS2S, ConvS2SConfig
 from regard.models.defaults import (
     ConvolutionalDefaults,
     Defaults,
+    ImageDefaults,
     MemoryNetworkDefaults,
     PreNormDefaults,
     SmallBatchDefaults,
@@ -47,6 +48,8 @@ from regard.models.recurrent import PRESETS as RECURRENT_PRESETS
 from regard.models.transformer import PRESETS, Transformer, TransformerConfig
 from regard.models.transformer_xl import PRESETS as TRANSFORMER_XL_PRESETS
 from regard.models.transformer_xl import TransformerXL, TransformerXLConfig
+from regard.models.vit import PRESETS as VIT_PRESETS
+from regard.models.vit import Vit, VitConfig
 from regard.models.xlnet import PRESETS as XLNET_PRESETS
 from regard.models.xlnet import XLNet, XLNetClassifier, XLNetConfig
 
@@ -104,6 +107,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "memory-network": Architecture(
         {"answering": MemoryNetwork}, MemoryNetworkConfig, MEMORY_NETWORK_PRESETS, MemoryNetworkDefaults()
     ),
+    "vit": Architecture({"images": Vit}, VitConfig, VIT_PRESETS, ImageDefaults()),
 }
 
 

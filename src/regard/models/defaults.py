@@ -165,6 +165,37 @@ class MemoryNetworkDefaults(Defaults):
         return max(1, round(epochs * situation.n_examples / self.batch))
 
 
+class ImageDefaults(Defaults):
+    """Classes of images, by trials on MNIST (docs/experiments.md)."""
+
+    seconds_between_validations = 20
+    batch = 128  # images
+    tiny_epochs = 20  # that must fit into a budget before a model ten times as slow learns more
+
+    def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
+        n_steps = situation.n_steps
+        is_short = n_steps is not None and n_steps * self.batch < self.tiny_epochs * situation.n_examples
+        names = list(presets)
+        return {"preset": names[0 if is_short else min(1, len(names) - 1)]}
+
+    def training(self, config: ModelConfig, situation: Situation) -> Values:
+        return {
+            "max_tokens": max(16, min(self.batch, situation.n_examples // 20)),
+            "optimizer": "muon",
+            "schedule": "cooldown",
+            "rate": (self.rate / 10 if situation.fine_tunes else self.rate) / config.width,
+            "clip": 1.0,
+        }
+
+    def epochs(self, situation: Situation) -> float:
+        """Of few images more, but never as many steps as of many."""
+        epochs = max(20.0, min(200.0, 20 * float((50_000 / situation.n_examples) ** 0.5)))
+        return epochs / 4 if situation.fine_tunes else epochs
+
+    def regularisation(self, epochs: float, situation: Situation) -> Values:
+        return {"dropout": 0.0 if epochs <= 30 else 0.1}
+
+
 class SmallBatchDefaults(Defaults):
     """For architectures that keep every step of a whole memory: smaller batches, which take less of the machine's."""
 

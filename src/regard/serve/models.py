@@ -14,7 +14,7 @@ from regard.artifact.directory import read_tensor_shapes
 from regard.decoding.options import DecodingOptions
 from regard.errors import ArtifactError
 from regard.processes import n_cores
-from regard.tasks import load_predictor
+from regard.tasks.predictors import load_predictor, task_of
 from regard.text.languages import Languages
 from regard.translator import Translator
 from regard.translator.splitting import Splitter
@@ -46,6 +46,13 @@ class ServedModel:
     @property
     def translates(self) -> bool:
         return self.task in (Translator.task, None)
+
+    @cached_property
+    def reads_files(self) -> bool:
+        """Whether inputs are files in base64, such as images."""
+        if self.translates or self.description is None:
+            return False
+        return task_of(self.description).reads_files
 
     @property
     def options(self) -> DecodingOptions:
@@ -112,6 +119,7 @@ def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
             "config": description.model,
             "n_parameters": _count_parameters(description.directory),
             "engine": predictors[0].engine.name if translates else None,
+            "image": getattr(predictors[0], "image_size", None),
         },
         description=description,
         run=run if (run / "journal.jsonl").is_file() else None,

@@ -149,11 +149,13 @@ class Service:
         """One prediction per input, of a model of any task, through the queue. Raises a Problem."""
         self.check_count(inputs)
         for value in inputs:
-            self.check_lengths(_texts(value))
+            texts = _texts(value)
+            if not model.reads_files:  # in base64, a file is longer than a text; the size of the request limits it
+                self.check_lengths(texts)
 
         def count_tokens(value: Any) -> int:
-            """Of all texts in the value; numbers count nothing: the size of the request limits them."""
-            return max(1, sum(map(model.count_tokens, _texts(value))))
+            """Of all texts in the value; numbers and files count nothing: the size of the request limits them."""
+            return 1 if model.reads_files else max(1, sum(map(model.count_tokens, _texts(value))))
 
         return await self._get_batcher(model).run(
             PredictJob(), inputs, count_tokens, deadline_seconds=self.settings.deadline_seconds

@@ -6,7 +6,7 @@ B batch, N examples, C classes
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -159,9 +159,17 @@ class LabelTask(Task[D]):
 
 
 def evaluation_of(
-    labels: Sequence[str], gold: Sequence[int], predictions: Sequence[Classification], names: str, examples: str
+    labels: Sequence[str],
+    gold: Sequence[int],
+    predictions: Sequence[Classification],
+    names: str,
+    examples: str,
+    gallery: Callable[[], Any] | None = None,
 ) -> Evaluation:
-    """The measures of predictions. `names` are the test files, `examples` what they consist of: for the picture."""
+    """The measures of predictions. `names` are the test files, `examples` what they consist of: for the picture.
+
+    `gallery` makes what is drawn below the confusion matrix.
+    """
     predicted = [labels.index(prediction.label) for prediction in predictions]
     confusion = Confusion.of(labels, gold, predicted)
     is_right = [a == b for a, b in zip(gold, predicted, strict=True)]
@@ -172,7 +180,7 @@ def evaluation_of(
         intervals=confusion.intervals(),
         details={"labels": list(labels), "confusion": confusion.counts.tolist()},
         text=confusion.to_text(),
-        draw=partial(_draw, confusion, names, examples),
+        draw=partial(_draw, confusion, names, examples, gallery),
     )
 
 
@@ -187,8 +195,8 @@ def _logits(
     return logits, classes
 
 
-def _draw(confusion: Confusion, files: str, examples: str) -> Any:
+def _draw(confusion: Confusion, files: str, examples: str, gallery: Callable[[], Any] | None) -> Any:
     from regard.lens.plots.confusion import draw_confusion
 
     sentence = f"{files}: {confusion.counts.sum():,} {examples}, accuracy {confusion.measures['accuracy']:.1%}"
-    return draw_confusion(confusion.classes, confusion.counts, "Confusion matrix", sentence)
+    return draw_confusion(confusion.classes, confusion.counts, "Confusion matrix", sentence, gallery and gallery())

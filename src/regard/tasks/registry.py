@@ -4,6 +4,7 @@ from typing import Any
 
 from regard.tasks.answering.task import Answering
 from regard.tasks.classification.task import ClassificationTask
+from regard.tasks.images.task import ImageTask
 from regard.tasks.language.task import LanguageTask
 from regard.tasks.pretraining.task import PretrainingTask
 from regard.tasks.task import Task
@@ -16,4 +17,5 @@ TASKS: dict[str, Task[Any]] = {
     "language": LanguageTask(),
     "pretraining": PretrainingTask(),
     "answering": Answering(),
+    "images": ImageTask(),
 }

@@ -125,6 +125,7 @@ class Task(ABC, Generic[D]):
     examples: ClassVar[str] = "examples"  # what the training data consists of
     unit: ClassVar[str] = "tokens"  # what training processes per second
     defaults: ClassVar[Defaults | None] = None  # in place of the architecture's
+    reads_files: ClassVar[bool] = False  # on the command line, an input is the path of a file
     evaluated_with: ClassVar[frozenset[str]] = frozenset()  # attributes of a predictor to set: memory, on_progress
     starts_from: ClassVar[tuple[str, ...]] = ()  # the tasks whose models can be fine-tuned; without any, only its own
 

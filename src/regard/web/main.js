@@ -10,6 +10,7 @@ import { onStatus, request, startHeartbeat } from "./service.js";
 import { change, currentModel, onChange, state } from "./state.js";
 import { t } from "./texts/texts.js";
 import { TrainingView } from "./training/training_view.js";
+import { ImageInput } from "./translate/image_input.js";
 import { TranslatePanel } from "./translate/translate_panel.js";
 import { TranslateView } from "./translate/translate_view.js";
 import { TryView } from "./try/try_view.js";
@@ -24,6 +25,7 @@ const translateView = new TranslateView(byId("view-translate"));
 new LookView(byId("view-look"));
 new TryView(byId("view-try"));
 new TrainingView(byId("view-training"));
+new ImageInput();
 new TranslatePanel({ onWordInfo: (text, aligned) => translateView.showWordInfo(text, aligned) }).start();
 
 /** Loads the list of models; again after a reconnect, since the server may then serve other models. */

@@ -21,6 +21,7 @@ export const UNCHANGED = Object.freeze({ off: [], scale: true, mask: true, posit
  * @property {boolean} ready
  * @property {{ texts: string[], head: any } | null} [examples] sentences to look at
  * @property {Record<string, any>} [config] of its architecture
+ * @property {Record<string, any> | null} [image] the size of the images that it reads
  */
 
 /**

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -25,7 +26,8 @@ Row = tuple[str | Text, ...]
 
 def look_at_example(described: "Description", value: str, outputs: Outputs) -> None:
     """A look at one input of any task: what the model predicts, and what it recorded."""
-    look = task_of(described).look(described, value)
+    task = task_of(described)
+    look = task.look(described, Path(value) if task.reads_files else value)
     if outputs.json is not None:
         outputs.write_json(look.to_dict())
     if outputs.png is not None or outputs.svg is not None:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from regard.lens.plots.canvas import GRAY, MARGIN, POINTS_PER_INCH, WEIGHTS, Canvas, Heading, Picture, Typesetter
 from regard.lens.plots.fonts import select_fonts
+from regard.lens.plots.images import Gallery
 
 _CELL, _MIN_CELL, _MAX_SIDE = 0.72, 0.16, 9.0  # inches
 _MIN_CELL_WITH_VALUE, _MIN_CELL_WITH_SHARE = 0.34, 0.6
@@ -14,9 +15,11 @@ _MIN_WIDTH, _GAP, _LABEL_SIZE = 4.6, 0.1, 8.0
 _NOTE = "Each row is a true class, each column a predicted one. Darker: a larger share of the row."
 
 
-def draw_confusion(classes: Sequence[str], counts: NDArray[np.int64], title: str, sentence: str) -> Picture:
-    """(C, C) counts, with the share of its row under each."""
-    typesetter = Typesetter(select_fonts([*classes, title, sentence]))
+def draw_confusion(
+    classes: Sequence[str], counts: NDArray[np.int64], title: str, sentence: str, gallery: Gallery | None = None
+) -> Picture:
+    """(C, C) counts, with the share of its row under each; a gallery is drawn below."""
+    typesetter = Typesetter(select_fonts([*classes, title, sentence, *([] if gallery is None else gallery.texts)]))
     n = len(classes)
     cell = max(_MIN_CELL, min(_CELL, _MAX_SIDE / n))
     size = min(_LABEL_SIZE, 0.8 * cell * POINTS_PER_INCH)
@@ -25,7 +28,11 @@ def draw_confusion(classes: Sequence[str], counts: NDArray[np.int64], title: str
     is_slanted = typesetter.max_width(labels, size) > cell - 0.08
     above = (left if is_slanted else 0.2) + 0.1
     heading = Heading(typesetter, title, (sentence, _NOTE), "", max(_MIN_WIDTH, left + n * cell))
-    canvas = Canvas(heading.width + 2 * MARGIN, heading.height + above + n * cell + 2 * MARGIN, typesetter)
+    height = heading.height + above + n * cell + 2 * MARGIN
+    below = 0.0 if gallery is None else gallery.height(heading.width)
+    canvas = Canvas(heading.width + 2 * MARGIN, height + below, typesetter)
+    if gallery is not None:
+        gallery.draw(canvas, MARGIN, height - MARGIN, heading.width)
     heading.draw(canvas, MARGIN, MARGIN)
     top = MARGIN + heading.height + above
     shares = counts / np.maximum(1, counts.sum(1, keepdims=True))

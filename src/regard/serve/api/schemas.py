@@ -141,6 +141,9 @@ class ModelReply(BaseModel):
     targets: list[str]
     training: bool = Field(description="Whether the run directory is available, for /v1/training.")
     ready: bool = Field(description="Whether the model can translate; false while it is still training.")
+    image: dict[str, Any] | None = Field(
+        default=None, description="The height, width and channels of the images that the model reads."
+    )
     examples: Examples | None = Field(description="Sentences to look at, from `examples.json` of the run directory.")
 
 

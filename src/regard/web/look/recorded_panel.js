@@ -7,6 +7,7 @@ import { language, onLanguage, t } from "../texts/texts.js";
 import { NARROW_BELOW, onWidth } from "./canvas.js";
 import { headTable } from "./head_detail.js";
 import { HeatMap } from "./heat_map.js";
+import { imagePanels } from "./image_panel.js";
 import { decodeArray } from "./look_data.js";
 import { maxAbs, norm } from "./math.js";
 import { isMemory, memoryPanels } from "./memory_maps.js";
@@ -53,6 +54,7 @@ export class RecordedPanel {
       ...(words?.length ? [dependenceTitle(), dependenceTable(words)] : []),
       ...(expected?.length ? [make("h2", {}, t("look.recorded.expected")), expectedTable(expected, orders ?? [])] : []),
       ...orderPanels(this.#look),
+      ...(this.#look.image ? imagePanels(this.#look) : []),
       ...attentions.flatMap((/** @type {any} */ attention) => mapPanels(this.#look, attention)),
       make("h2", {}, t("look.recorded.sites")),
       make("p", { class: "note" }, t("look.recorded.how", model?.size)),

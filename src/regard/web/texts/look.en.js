@@ -23,6 +23,14 @@ const BLOCK_NAMES = {
 };
 
 export const LOOK_EN = {
+  "image.title": "What it sees",
+  "image.patches": (rows, columns, side) =>
+    `${rows} × ${columns} patches of ${side} pixels: the words of this sentence.`,
+  "image.rollout": (places) =>
+    `Attention rollout: how much of each patch reaches the class token. Most (row, column): ${places}`,
+  "image.positions": "Similarity of positions: each small map compares the position of one patch with all others.",
+  "image.distance": "Mean distance of attention, in pixels",
+  "image.layer": (n) => `layer ${n}`,
   "recorded.predictions": "What it predicted",
   "recorded.others": "Most likely instead",
   "recorded.field": "Field",

@@ -23,6 +23,14 @@ const KOREAN_BLOCK_NAMES = {
 };
 
 export const LOOK_KO = {
+  "image.title": "모델이 보는 것",
+  "image.patches": (rows, columns, side) =>
+    `${rows} × ${columns}개의 패치(한 변 ${side}픽셀). 문장의 단어에 해당합니다.`,
+  "image.rollout": (places) =>
+    `어텐션 롤아웃: 각 패치가 클래스 토큰에 얼마나 전달되는지 보여 줍니다. 가장 큰 패치(행,열): ${places}`,
+  "image.positions": "위치 벡터의 유사도: 작은 지도 하나가 패치 하나의 위치와 나머지 모든 위치를 비교합니다.",
+  "image.distance": "평균 어텐션 거리(픽셀)",
+  "image.layer": (n) => `레이어 ${n}`,
   "recorded.predictions": "모델의 예측",
   "recorded.others": "다른 후보",
   "recorded.field": "항목",

@@ -80,6 +80,10 @@ export const PAGE_EN = {
   "predict.words": "The predictions, one per line; use the arrow keys to move between words",
   "predict.how": (task) =>
     `This model does not translate: its task is “${task}”. Each line is one input, as for regard predict.`,
+  "image.pad": "Draw here; or choose a file",
+  "image.hint": "Draw here with the mouse, a pen or a finger: the drawing is moved to the middle. Or drop an image.",
+  "image.choose": "Choose a PNG or JPEG file",
+  "image.unreadable": (name) => `${name} is no image that this browser can read.`,
   "predict.look.failed": "This input cannot be shown.",
   "predict.look.blank": "Type an input above to see what the model computes for it.",
 

@@ -78,6 +78,11 @@ export const PAGE_KO = {
   "predict.words": "줄별로 보는 예측. 화살표 키로 단어 사이를 이동할 수 있습니다",
   "predict.how": (task) =>
     `이 모델은 번역이 아니라 다른 작업(${task})을 합니다. regard predict에서처럼 한 줄이 입력 하나입니다.`,
+  "image.pad": "여기에 그리거나 파일을 고르세요",
+  "image.hint":
+    "마우스, 펜, 손가락으로 여기에 그려 보세요. 그린 그림은 가운데로 옮겨집니다. 이미지를 끌어다 놓아도 됩니다.",
+  "image.choose": "PNG 또는 JPEG 파일 고르기",
+  "image.unreadable": (name) => `${name}: 이 브라우저에서 읽을 수 있는 이미지가 아닙니다.`,
   "predict.look.failed": "이 입력은 보여 줄 수 없습니다.",
   "predict.look.blank": "위에 입력을 쓰면 모델이 그 입력으로 무엇을 계산하는지 볼 수 있습니다.",
 

@@ -66,7 +66,7 @@ export class TranslateView {
 
   /** What to type for a model that does not translate. */
   #showHow() {
-    this.#how.textContent = translates() ? "" : t("predict.how", currentModel()?.task);
+    this.#how.textContent = translates() || currentModel()?.image ? "" : t("predict.how", currentModel()?.task);
   }
 
   /** If the text is empty, offers a sentence that this model was validated on. */

@@ -1,0 +1,1 @@
+"""The task "images": images in, their classes out."""
