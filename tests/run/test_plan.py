@@ -27,7 +27,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         recipe = prepared.recipe
         size = "tiny" if recipe.model.d_model == 128 else "small"
         presets.append(size if recipe.training.precision == "float32" else f"{size}, bfloat16")
-        return module._Speed(SECONDS[presets[-1]], N_PROCESSES[size])
+        return module.Speed(SECONDS[presets[-1]], N_PROCESSES[size])
 
     monkeypatch.setattr(module, "_measure_speed", seconds)
     monkeypatch.setattr(module, "perf_counter", lambda: 0.0)  # preparation takes no time

@@ -13,6 +13,7 @@ from regard.cli.export import export
 from regard.cli.import_model import import_model
 from regard.cli.look.command import look
 from regard.cli.paper import paper
+from regard.cli.plan import plan
 from regard.cli.predict import predict
 from regard.cli.serve import serve
 from regard.cli.train import train
@@ -41,7 +42,7 @@ def _options(
     """Train a Transformer on your own parallel text, translate with it, and look inside."""
 
 
-for command in (demo, check, train, translate, predict, evaluate, compare, look, serve):
+for command in (demo, check, plan, train, translate, predict, evaluate, compare, look, serve):
     app.command()(command)
 app.command("import")(import_model)
 app.command()(export)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from regard.errors import TrainingStopped
 from regard.metrics import TRANSLATION_MEASURES, Measure, headline, read_measures, shown
-from regard.report.wording import duration
+from regard.report.wording import duration, size_text
 from regard.run import Callbacks
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -112,6 +112,10 @@ class TrainingDisplay(Callbacks):
             f"training  {plan['steps']:,} steps ({epochs:.1f} epochs) of {plan['seconds_a_step']:.2f} s each, on the "
             f"{plan['device']}{precision}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
         )
+        if "flops" in plan:
+            memory, disk = size_text(plan["memory_bytes"]), size_text(plan["disk_bytes"])
+            padding = f"{plan['padding']:.1%} padding"
+            self.print(f"cost      {plan['flops']:.2g} FLOPs ({padding}), {memory} of memory, at most {disk} of disk")
 
     def _on_row(self, label: str, number: int, n_rows: int, n_after: int, seconds_each: float | None, **_: Any) -> None:
         """A training of several, one after the other: the rows of a table."""

@@ -134,39 +134,17 @@ def train(
     follow_torchrun(device)  # all but one of torchrun's processes stay here
     if resume and not (list(out.glob("seed-*/recipe.toml")) if seeds else (out / "recipe.toml").exists()):
         raise RunError(f"there is no run in {out} to resume", hint="start one without --resume")
-    from regard.cli.model_path import model_path
-    from regard.run import merge, open_workers, parse_setting, read_recipe
+    from regard.run import open_workers
     from regard.run.seeds import write_models
 
-    parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
-    has_labels, has_text = bool(labels or valid_labels), bool(text or valid_text)
-    has_stories, has_images = bool(stories or valid_stories), bool(images or valid_images)
-    if has_images and (any([*parallel, has_text, has_stories, valid_labels]) or corpus is not None):
-        raise RecipeError("--images needs no text", hint="drop one of them")
-    has_labels = has_labels and not has_images
-    if (has_labels or has_text) and (any(parallel) or corpus is not None):
-        raise RecipeError("--labels and --text need no parallel text", hint="drop one of them")
-    if has_stories and (any([*parallel, has_labels, has_text]) or corpus is not None):
-        raise RecipeError("--stories needs no other text", hint="drop one of them")
-    given = read_recipe(recipe) if recipe is not None else {}
-    settings = merge(
-        given,
-        _data(source or [], target or [], tsv or [], valid_source, valid_target),
-        _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
-        _running_text(text or [], valid_text) if has_text and not has_labels else {},
-        {"task": _task_of_text(given, architecture, start_from)} if has_text and not has_labels else {},
-        _stories(stories or [], valid_stories or []) if has_stories else {},
-        _images(images or [], labels or [], valid_images or []) if has_images else {},
-        _generated(corpus, out, alone=not any(parallel)),
-        {"data": {"keep": [{"tsv": str(file)} for file in keep]}} if keep else {},
-        {"start_from": str(model_path(start_from))} if start_from is not None else {},
-        {"model": {"architecture": architecture}} if architecture is not None else {},
-        {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
-        *(parse_setting(text) for text in setting or []),
-    )
+    settings = read_settings(
+        out, source=source, target=target, tsv=tsv, corpus=corpus, valid_source=valid_source, valid_target=valid_target,
+        labels=labels, text=text, valid_labels=valid_labels, valid_text=valid_text, stories=stories,
+        valid_stories=valid_stories, images=images, valid_images=valid_images, architecture=architecture, budget=budget,
+        recipe=recipe, setting=setting, start_from=start_from, keep=keep,
+    )  # fmt: skip
     if not settings.get("data") and not (out / "recipe.toml").exists():
-        hint = "use --source and --target, --tsv, --labels, --text, --stories or --images, or --corpus street"
-        raise RecipeError("no training data", hint=hint)
+        raise no_data()
     options: dict[str, Any] = {
         "fill_defaults": recipe is None or budget is not None,
         "device": device,
@@ -184,6 +162,67 @@ def train(
                 _train_seeds(part, directory, seeds, best_by, options)
     if separately:
         write_models(out, [directory for _, directory in parts])
+
+
+def read_settings(
+    out: Path,
+    *,
+    source: list[Path] | None = None,
+    target: list[Path] | None = None,
+    tsv: list[Path] | None = None,
+    corpus: Literal["street", "addition", "addition-in-columns"] | None = None,
+    valid_source: Path | None = None,
+    valid_target: Path | None = None,
+    labels: list[Path] | None = None,
+    text: list[Path] | None = None,
+    valid_labels: Path | None = None,
+    valid_text: Path | None = None,
+    stories: list[Path] | None = None,
+    valid_stories: list[Path] | None = None,
+    images: list[Path] | None = None,
+    valid_images: list[Path] | None = None,
+    architecture: str | None = None,
+    budget: str | None = None,
+    recipe: Path | None = None,
+    setting: list[str] | None = None,
+    start_from: Path | None = None,
+    keep: list[Path] | None = None,
+) -> "Raw":
+    """The values of a recipe that the options give. A generated corpus is written to `out`."""
+    from regard.cli.model_path import model_path
+    from regard.run import merge, parse_setting, read_recipe
+
+    parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
+    has_labels, has_text = bool(labels or valid_labels), bool(text or valid_text)
+    has_stories, has_images = bool(stories or valid_stories), bool(images or valid_images)
+    if has_images and (any([*parallel, has_text, has_stories, valid_labels]) or corpus is not None):
+        raise RecipeError("--images needs no text", hint="drop one of them")
+    has_labels = has_labels and not has_images
+    if (has_labels or has_text) and (any(parallel) or corpus is not None):
+        raise RecipeError("--labels and --text need no parallel text", hint="drop one of them")
+    if has_stories and (any([*parallel, has_labels, has_text]) or corpus is not None):
+        raise RecipeError("--stories needs no other text", hint="drop one of them")
+    given = read_recipe(recipe) if recipe is not None else {}
+    return merge(
+        given,
+        _data(source or [], target or [], tsv or [], valid_source, valid_target),
+        _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
+        _running_text(text or [], valid_text) if has_text and not has_labels else {},
+        {"task": _task_of_text(given, architecture, start_from)} if has_text and not has_labels else {},
+        _stories(stories or [], valid_stories or []) if has_stories else {},
+        _images(images or [], labels or [], valid_images or []) if has_images else {},
+        _generated(corpus, out, alone=not any(parallel)),
+        {"data": {"keep": [{"tsv": str(file)} for file in keep]}} if keep else {},
+        {"start_from": str(model_path(start_from))} if start_from is not None else {},
+        {"model": {"architecture": architecture}} if architecture is not None else {},
+        {"training": {"budget_seconds": parse_time(budget), "schedule": "cooldown"}} if budget is not None else {},
+        *(parse_setting(text) for text in setting or []),
+    )
+
+
+def no_data() -> RecipeError:
+    hint = "use --source and --target, --tsv, --labels, --text, --stories or --images, or --corpus street"
+    return RecipeError("no training data", hint=hint)
 
 
 def _train(settings: "Raw", out: Path, **options: Any) -> None:

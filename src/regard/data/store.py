@@ -86,6 +86,16 @@ class TokenStore:
         return np.diff(self.source_offsets).astype(np.int32), np.diff(self.target_offsets).astype(np.int32)
 
 
+def random_store(n_pairs: int, n_source: int, n_target: int, vocab_size: int) -> TokenStore:
+    """Pairs of random ids, of these lengths, in memory: to measure speed without a text."""
+    rng = np.random.default_rng(0)
+    counts = (n_pairs * n_source, n_pairs * n_target)
+    source, target = (rng.integers(min(4, vocab_size - 1), vocab_size, count, dtype=np.uint32) for count in counts)
+    offsets = [np.arange(n_pairs + 1, dtype=np.int64) * length for length in (n_source, n_target)]
+    meta = StoreMeta("", n_pairs, *counts, 0, 0, max(n_source, n_target), vocab_size)
+    return TokenStore(meta, source, offsets[0], target, offsets[1], np.zeros(n_pairs, np.uint8))
+
+
 def _slices(
     ids: NDArray[np.unsignedinteger], offsets: NDArray[np.int64], indices: NDArray[np.integer]
 ) -> list[NDArray[np.unsignedinteger]]:

@@ -51,6 +51,11 @@ class Model(nn.Module, ABC):
         """A penalty on the weights alone, added to the loss once per update."""
         return None
 
+    @property
+    def cost_lengths(self) -> tuple[int, ...] | None:
+        """What `cost` is asked for, if that is the same for all examples; None if it depends on the example."""
+        return None
+
     def cost(self, *lengths: int) -> Cost:
         """Of one example, whose inputs have these lengths: of a translation, the source and the target."""
         raise NotImplementedError(f"{type(self).__name__} has no cost")

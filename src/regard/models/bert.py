@@ -103,11 +103,12 @@ class Bert(PretrainingModel):
         """Of the layers, the words that are asked for, and the next sentence."""
         [t] = lengths
         n = max(1, round(self.config.masking.share * t))
-        flops = product_flops(n, self.words.dense, self.bert.embedding.weight)
+        output = product_flops(n, self.words.dense, self.bert.embedding.weight)
+        flops = output
         if self.bert.pooler is not None and self.next is not None:
             flops += product_flops(1, self.bert.pooler, self.next)
         cost = self.bert.encoder.cost(t)
-        return cost._replace(flops=cost.flops + flops)
+        return cost._replace(flops=cost.flops + flops, output=output)
 
     def read(self, ids: Tensor, segments: Tensor, blanks: Tensor, trace: Trace | None = None) -> Reading:
         x = self.bert(ids, segments, at(trace, "bert"))

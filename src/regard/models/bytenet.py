@@ -205,10 +205,11 @@ class ByteNet(TranslationModel):
         (s, t), kernel, dilated = lengths, self.config.kernel, dilations(self.config)
         n_columns = int(self.unfolded_lengths(torch.tensor([s])))
         flops = product_flops(n_columns, self.encoder)
-        flops += product_flops(t, self.decoder, self.join, self.readout, self.output_weight)
+        flops += product_flops(t, self.decoder, self.join, self.readout)
+        output = product_flops(t, self.output_weight)
         in_encoder = layers_to_reach(s - 1, [(kernel - 1) // 2 * dilation for dilation in dilated])
         in_decoder = layers_to_reach(t - 1, [(kernel - 1) * dilation for dilation in dilated])
-        return Cost(flops, 2 * len(dilated), longest(in_encoder, in_decoder))
+        return Cost(flops + output, 2 * len(dilated), longest(in_encoder, in_decoder), output)
 
     def _embed(self, embedding: Embedding, ids: Tensor, trace: Trace | None = None) -> Tensor:
         """(…) → (…, D)."""

@@ -280,13 +280,14 @@ class ConvS2S(TranslationModel):
         (s, t), reach = lengths, self.config.kernel - 1
         n_encoder, n_decoder = len(self.encoder), len(self.decoder)
         flops = product_flops(s, self.encoder, self.encoder_in, self.encoder_out)
-        flops += product_flops(t, self.decoder, self.decoder_in, self.decoder_out, self.output_weight)
+        flops += product_flops(t, self.decoder, self.decoder_in, self.decoder_out)
+        output = product_flops(t, self.output_weight)
         flops += n_decoder * attention_flops(t, s, self.config.d_model)
         in_encoder, in_decoder = (
             layers_to_reach(s - 1, [reach // 2] * n_encoder),
             layers_to_reach(t - 1, [reach] * n_decoder),
         )
-        return Cost(flops, n_encoder + n_decoder, longest(in_encoder, in_decoder))
+        return Cost(flops + output, n_encoder + n_decoder, longest(in_encoder, in_decoder), output)
 
     def _recorded(self, x: Tensor, stack: Literal["encoder", "decoder"], layer: int, trace: Trace | None) -> Tensor:
         """The output of a layer, (B, T, D)."""

@@ -158,8 +158,10 @@ class Electra(PretrainingModel):
             return cost._replace(flops=flops)
         n = max(1, round(self.config.masking.share * t))
         generated = self.generator.encoder.cost(t)
-        flops += generated.flops + product_flops(n, self.generator.words.dense, self.electra.embedding.weight)
-        return Cost(flops, cost.sequential + generated.sequential, 1)
+        sampled = product_flops(n, self.electra.embedding.weight)  # in training once more, without a gradient
+        output = product_flops(n, self.generator.words.dense) + sampled
+        flops += generated.flops + output
+        return Cost(flops, cost.sequential + generated.sequential, 1, output, extra=sampled)
 
     def _generate(
         self, ids: Tensor, segments: Tensor, visible: Tensor | None, asked: Tensor, trace: Trace | None

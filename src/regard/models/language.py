@@ -165,12 +165,13 @@ class Language(LanguageModel):
         """As of the Transformer's encoder, segment by segment: nothing connects two of them in training."""
         [length] = lengths
         segments = [min(self.segment, length - first) for first in range(0, length, self.segment)]
-        flops = product_flops(length, self.decoder, self.output_weight)
+        output = product_flops(length, self.output_weight)
+        flops = product_flops(length, self.decoder) + output
         pattern, n_layers = self.config.sparse, len(self.decoder)
         n_scores = sum(t * t if pattern is None else pattern.n_scores(t) for t in segments)
         flops += n_layers * attention_flops(1, n_scores, self.config.d_model)
         path = 1 if pattern is None else pattern.path(length)
-        return Cost(flops, n_layers, path if len(segments) == 1 and path <= n_layers else None)
+        return Cost(flops, n_layers, path if len(segments) == 1 and path <= n_layers else None, output)
 
     def _n_seen(self, n_cached: int, n_new: int, memory: int | None) -> int:
         """How many earlier tokens the new ones see. If `memory` is None, as many as fit, or else half a window.

@@ -288,7 +288,8 @@ class NeuralGPU(TranslationModel):
             flops += sum(product_flops(n_cells, *pair) for pair in weights) // self.config.n_sets
             tapes = [layer.tape for layer in self.decoder.grus if layer.tape is not None]
             flops += product_flops(3 * n_rows * t, *tapes)  # a symbol is seen from three columns
-        return Cost(flops + product_flops(t, self.output_weight), n_layers * n_steps, max(1, (distance + 1) // 2))
+        output = product_flops(t, self.output_weight)
+        return Cost(flops + output, n_layers * n_steps, max(1, (distance + 1) // 2), output)
 
     def _advance(self, symbol: Sequence[Tensor], state: NeuralGPUState) -> tuple[Tensor, NeuralGPUState]:
         """Writes a symbol, per layer (B, 3, R, 3·D), and makes a step → the features (B, D) of the next one."""

@@ -220,10 +220,12 @@ class Recurrent(TranslationModel):
         s, t = lengths
         n, attention = self.config.n_layers, self.attention
         flops = product_flops(s, self.encoder) + product_flops(n, *self.bridge)
-        flops += product_flops(t, self.decoder, self.readout, self.output_weight)
+        output = product_flops(t, self.output_weight)
+        flops += product_flops(t, self.decoder, self.readout) + output
+        extra = -self.encoder.start_flops
         if attention is None:
-            return Cost(flops, n * (s + t), s + t)
-        return Cost(flops + attention.flops(t, s), n * (s + t), max(s, t))
+            return Cost(flops, n * (s + t), s + t, output, extra)
+        return Cost(flops + attention.flops(t, s), n * (s + t), max(s, t), output, extra)
 
     def _embed(self, embedding: Embedding, ids: Tensor, trace: Trace | None = None) -> Tensor:
         """(B, T) → (B, T, D)."""
@@ -361,7 +363,7 @@ class RecurrentClassifier(TextClassificationModel):
         flops = product_flops(t, self.encoder) + product_flops(1, self.output)
         if self.attention is not None:
             flops += self.attention.flops(1, t)
-        return Cost(flops, self.config.n_layers * t, t)
+        return Cost(flops, self.config.n_layers * t, t, extra=-self.encoder.start_flops)
 
 
 class RNNClassifier(RecurrentClassifier):
@@ -437,7 +439,10 @@ class RecurrentLanguageModel(LanguageModel):
 
     def cost(self, *lengths: int) -> Cost:
         [t] = lengths
-        return Cost(product_flops(t, self.encoder, self.output_weight), self.config.n_layers * t, t)
+        flops, output = product_flops(t, self.encoder), product_flops(t, self.output_weight)
+        n_segments = -(-t // self.segment)  # no gradient goes into the state before any of them
+        extra = -n_segments * self.encoder.start_flops
+        return Cost(flops + output, self.config.n_layers * t, t, output, extra)
 
 
 class RNNLanguageModel(RecurrentLanguageModel):

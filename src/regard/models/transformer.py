@@ -240,7 +240,8 @@ class Transformer(TranslationModel):
             cross = layer.cross_attention
             flops += product_flops(t, layer.self_attention, layer.feed_forward, cross.out) + attention_flops(t, t, d)
             flops += (t + 2 * s) * product_flops(1, cross.qkv.weight) // 3 + attention_flops(t, s, d)
-        return Cost(flops + product_flops(t, self.output_weight), len(self.encoder) + len(self.decoder), 1)
+        output = product_flops(t, self.output_weight)
+        return Cost(flops + output, len(self.encoder) + len(self.decoder), 1, output)
 
     @property
     def _decoder_layers(self) -> list[DecoderLayer]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.models.base import LanguageModel
 from regard.models.config import StackConfig
 from regard.nn import (
+    TRAINING_FLOPS,
     Activation,
     Cost,
     Distances,
@@ -173,13 +174,16 @@ class TransformerXL(LanguageModel):
     def cost(self, *lengths: int) -> Cost:
         """Segment by segment: keys and values of the memory are computed again, and every distance once per layer."""
         [length] = lengths
-        d, n_layers, flops, path = self.config.d_model, len(self.decoder), product_flops(length, self.output_weight), 0
+        d, n_layers, path, extra = self.config.d_model, len(self.decoder), 0, 0
+        flops = output = product_flops(length, self.output_weight)
         for first in range(0, length, self.segment):
             t, m = min(self.segment, length - first), min(self.config.memory, first)
             flops += product_flops(t, self.decoder)  # W_R for t distances, but there are m + 1 more
             flops += n_layers * (2 * d * d * (2 * m + m + 1) + attention_flops(t, t + m, d))
             flops += n_layers * attention_flops(t, t + m + 1, d) // 2  # only scores
+            # a batch shares the distances, and the inputs of the memory have no gradient
+            extra -= 2 * d * d * n_layers * (TRAINING_FLOPS * (t + m + 1) + 2 * m)
         position = length - 1
         while position > 0 and path <= n_layers:  # each layer sees the own segment and the memory before it
             path, position = path + 1, max(0, position - position % self.segment - self.config.memory)
-        return Cost(flops, n_layers, path if path <= n_layers else None)
+        return Cost(flops, n_layers, path if path <= n_layers else None, output, extra)

@@ -141,6 +141,10 @@ class Vit(ClassificationModel):
         out: Tensor = self.encoder_norm(x[:, 0])
         return out
 
+    @property
+    def cost_lengths(self) -> tuple[int, ...]:
+        return (len(self.patches.positions.table) - 1,)
+
     def cost(self, *lengths: int) -> Cost:
         """`lengths`: patches, which are always the same number; the last layer has one query."""
         [n], config = lengths, self.config
@@ -150,7 +154,7 @@ class Vit(ClassificationModel):
         keys_values = 2 * 2 * (n + 1) * config.d_model**2
         flops += product_flops(1, last) - 2 * 2 * config.d_model**2 + keys_values
         flops += attention_flops(1, n + 1, config.d_model)
-        return Cost(flops, config.n_layers, 1)
+        return Cost(flops, config.n_layers, 1, extra=-product_flops(n, self.patches))  # pixels have no gradient
 
 
 def _first_of(layer: Any, x: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from regard.data import Batch, Masking
 from regard.models.base import Term, TextClassificationModel
 from regard.models.pretraining import PretrainedConfig, PretrainingModel, Reading, is_asked, set_norm_epsilon
 from regard.nn import (
+    TRAINING_FLOPS,
     Cost,
     Distances,
     Dropout,
@@ -215,12 +216,19 @@ class XLNetBody(nn.Module):
 
     def cost(self, n: int, n_asked: int = 0, n_context: int = 0) -> Cost:
         """Of a text of n symbols; or of a passage in which some are predicted, and the memory before it."""
-        n_layers, flops = len(self.layers), 0
+        n_layers, square, flops, extra = len(self.layers), 2 * self.distances.d_model**2, 0, 0
         for i, layer in enumerate(self.stack):
             is_last, is_needed = i == n_layers - 1, n_asked == 0 or i < n_layers - 1
             flops += layer.flops((n if is_needed else 0) + n_asked, n_context + n, n)
-            flops += 0 if is_last else layer.flops(n_context, n_context, n_context)
-        return Cost(flops, n_layers, 1)
+            memory, square = (
+                0 if is_last else layer.flops(n_context, n_context, n_context),
+                2 * self.distances.d_model**2,
+            )
+            flops += memory
+            # a batch shares the distances, and what encodes the memory has no gradient
+            extra -= square * TRAINING_FLOPS * (n_context + 2 * n)
+            extra -= (TRAINING_FLOPS - 1) * memory + (0 if is_last else square * 2 * n_context)
+        return Cost(flops, n_layers, 1, extra=extra)
 
     def _arrange(self, ids: Tensor, segments: Tensor, context: Tensor) -> Passages:
         n_real, here = (ids != self.pad_id).sum(1, keepdim=True), torch.arange(ids.shape[1], device=ids.device)
@@ -303,8 +311,8 @@ class XLNet(PretrainingModel):
         """Of both streams, the memory, and the words that are predicted."""
         [t] = lengths
         n = max(1, round(self.config.masking.share * t))
-        cost = self.xlnet.cost(t, n, self.config.memory)
-        return cost._replace(flops=cost.flops + product_flops(n, self.xlnet.weight))
+        cost, output = self.xlnet.cost(t, n, self.config.memory), product_flops(n, self.xlnet.weight)
+        return cost._replace(flops=cost.flops + output, output=output)
 
 
 class XLNetClassifier(TextClassificationModel):

@@ -18,9 +18,17 @@ TRAINING_FLOPS = 3  # of a forward pass: a backward pass has two products, for i
 class Cost(NamedTuple):
     """The cost of one example."""
 
-    flops: int  # of the forward pass, with the logits; a training step has TRAINING_FLOPS times as many
+    flops: int  # of the forward pass, with the logits
     sequential: int  # layers, and steps of recurrence, each of which needs the result of the one before
     path: int | None  # layers or steps that connect the two positions farthest from each other; None if they never meet
+    output: int = 0  # of `flops`, those of the logits: in training they are computed for targets, never for padding
+    # FLOPs of a training step beyond TRAINING_FLOPS times `flops`; below 0 where gradients stop, or a batch shares work
+    extra: int = 0
+
+    @property
+    def training_flops(self) -> int:
+        """Forward and backward, of an example in a batch."""
+        return TRAINING_FLOPS * self.flops + self.extra
 
 
 def product_flops(n: int, *factors: nn.Module | Tensor) -> int:

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.nn.cost import product_flops
 from regard.nn.dropout import Dropout
 from regard.nn.linear import linear
 from regard.nn.trace import Trace
@@ -112,6 +113,11 @@ class Recurrence(nn.Module):
     @property
     def rnns(self) -> list[nn.RNNBase]:
         return [layer for layer in self.layers if isinstance(layer, nn.RNNBase)]
+
+    @property
+    def start_flops(self) -> int:
+        """Of the products with the state before a text, into which no gradient goes."""
+        return product_flops(1, *(weight for name, weight in self.named_parameters() if "weight_hh" in name))
 
     def forward(
         self, x: Tensor, lengths: Tensor | None = None, states: States | None = None, trace: Trace | None = None

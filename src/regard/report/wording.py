@@ -20,6 +20,13 @@ def count(value: float) -> str:
     return f"{value / 1e6:.1f}M" if value >= 1e6 else f"{value:,.0f}"
 
 
+def size_text(size: float) -> str:
+    """0.3 MB, 45 MB, 1.2 GB."""
+    if size >= 1e9:
+        return f"{size / 1e9:.2f} GB" if size < 1e10 else f"{size / 1e9:,.0f} GB"
+    return f"{size / 1e6:.0f} MB" if size >= 1e7 else f"{size / 1e6:.1f} MB"
+
+
 def few_digits(value: float) -> str:
     """Two or three significant digits, and all digits of large numbers: 1,234, 45.6, 0.023, 9·10⁻⁶."""
     size = abs(value)

@@ -98,8 +98,22 @@ def prepare_run(recipe: Recipe, parent: Description | None, out: Path, callbacks
     return PreparedRun(recipe, parent, data, identity(file.read_bytes()) if file.exists() else "")
 
 
-def build_training(prepared: PreparedRun, out: Path, device: torch.device, workers: Workers) -> Training:
-    """The model, initialised from its seed or from its parent's weights, with checkpoints that fit on the disk."""
+def checkpoint_limits(config: TrainingConfig) -> tuple[int, int, bool]:
+    """How many of the last and of the best checkpoints are kept, and whether one is pinned.
+
+    That of a budget is: more time can be given to a run before its learning rate falls.
+    """
+    last = max(2, config.average if config.average_of == "last" else 0)
+    return last, config.average if config.average_of == "best" else 1, config.budget_seconds is not None
+
+
+def build_training(
+    prepared: PreparedRun, out: Path, device: torch.device, workers: Workers, *, reserve_disk: bool = True
+) -> Training:
+    """The model, initialised from its seed or from its parent's weights.
+
+    With `reserve_disk`, raises RunError if its checkpoints do not fit on the disk.
+    """
     config, spec = prepared.training_config, prepared.spec
     require_memory(spec, config, prepared.loader, device)
     torch.manual_seed(random_key(config.seed, "weights"))
@@ -107,13 +121,10 @@ def build_training(prepared: PreparedRun, out: Path, device: torch.device, worke
     if prepared.parent is not None:
         new = () if prepared.task.continues(prepared.parent, prepared.data) else model.own_parts
         load_weights(model, named_weights(load_described(prepared.parent).model), except_for=new)
-    checkpoints = Checkpoints(
-        out / "checkpoints",
-        keep_last=max(2, config.average if config.average_of == "last" else 0),
-        keep_best=config.average if config.average_of == "best" else 1,
-        pins=config.budget_seconds is not None,  # more time can be given to a run before its learning rate falls
-    )
-    check_writable(out, checkpoints.bytes_needed(model, 3 + (config.ema is not None)))
+    keep_last, keep_best, pins = checkpoint_limits(config)
+    checkpoints = Checkpoints(out / "checkpoints", keep_last=keep_last, keep_best=keep_best, pins=pins)
+    if reserve_disk:
+        check_writable(out, checkpoints.bytes_needed(model, 3 + (config.ema is not None)))
     return Training(
         config=config,
         spec=spec,

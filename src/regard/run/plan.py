@@ -20,6 +20,8 @@ from regard.models import ARCHITECTURES, Situation
 from regard.run.build import PreparedRun, build_training, describe_parent, prepare_run, require_processes
 from regard.run.callbacks import Callbacks
 from regard.run.defaults import MIN_STEPS, default_intervals, default_length
+from regard.run.forecast.storage import directory_bytes, disk_bytes, process_bytes
+from regard.run.forecast.work import measure_work
 from regard.run.recipe import Recipe, identity, merge
 from regard.tasks import TASKS, Raw
 from regard.training import Workers, check_precision, has_fast_bfloat16, measure_seconds_per_step
@@ -42,45 +44,58 @@ def plan_run(
     first = Recipe.build(given)  # reports mistakes in the recipe before any file is read
     require_processes(first, workers, device)
     check_precision(first.training.precision, device)
+    prepared, values = examine_and_prepare(given, out, callbacks)
+    measure = partial(_measure_speed, out, device, workers, callbacks)
+    prepared, speed = complete(prepared, values, fill_defaults, measure, has_fast_bfloat16(device), started_at)
+    two_processes = "on" if speed.n_processes == 2 else "off"  # a resumed run does the same
+    prepared = with_recipe(prepared, merge(prepared.recipe.raw(), {"training": {"two_processes": two_processes}}))
+    _announce(prepared, speed, device, workers.world_size, out, callbacks)
+    file = prepared.recipe.to_toml().encode()
+    write_file(out / "recipe.toml", file)
+    return replace(prepared, identity=identity(file))
+
+
+def examine_and_prepare(given: Raw, out: Path, callbacks: Callbacks) -> tuple[PreparedRun, Raw]:
+    """The data of a new run, and the values that follow from the text and from the model to start from."""
+    first = Recipe.build(given)
     parent = describe_parent(first)
     from_parent = {} if parent is None else _values_from_parent(first.task, parent, given)
     examined = TASKS[first.task].examine(first, callbacks.on_progress)
     for report in examined.reports:
         callbacks.on_event("examined", report=report)
     values = merge(given, examined.values, from_parent)
-    prepared = prepare_run(Recipe.build(values), parent, out, callbacks)
-    measure = partial(_measure_speed, out, device, workers, callbacks)
-    if fill_defaults:
-        prepared, speed = _with_defaults(prepared, values, measure, has_fast_bfloat16(device), started_at)
-    else:
-        speed = measure(prepared)
-    two_processes = "on" if speed.n_processes == 2 else "off"  # a resumed run does the same
-    prepared = _with_recipe(prepared, merge(prepared.recipe.raw(), {"training": {"two_processes": two_processes}}))
-    _announce(prepared, speed.seconds_per_step, device, workers.world_size, callbacks)
-    file = prepared.recipe.to_toml().encode()
-    write_file(out / "recipe.toml", file)
-    return replace(prepared, identity=identity(file))
+    return prepare_run(Recipe.build(values), parent, out, callbacks), values
 
 
-class _Speed(NamedTuple):
+class Speed(NamedTuple):
     """Measured by trial steps."""
 
     seconds_per_step: float
     n_processes: int
+    memory: int = 0  # bytes, of all processes
 
 
-def _with_defaults(
-    prepared: PreparedRun, given: Raw, measure: Callable[[PreparedRun], _Speed], fast_bfloat16: bool, started_at: float
-) -> tuple[PreparedRun, _Speed]:
+def complete(
+    prepared: PreparedRun,
+    given: Raw,
+    fill_defaults: bool,
+    measure: Callable[[PreparedRun], Speed],
+    fast_bfloat16: bool,
+    started_at: float,
+    scale: float = 1.0,
+) -> tuple[PreparedRun, Speed]:
     """The run with all missing values filled in, and its speed.
 
     With a budget the smallest model is timed first; its speed decides whether there is time for a larger one.
+    `scale`: how many examples of the whole text each prepared one stands for.
     """
+    if not fill_defaults:
+        return prepared, measure(prepared)
     recipe, data, fine_tunes = prepared.recipe, prepared.data, prepared.parent is not None
     architecture, budget = recipe.architecture, recipe.training.budget_seconds
     defaults = prepared.task.defaults or architecture.defaults
 
-    situation = Situation(len(data.train), data.n_targets, None, fine_tunes)
+    situation = Situation(round(scale * len(data.train)), round(scale * data.n_targets), None, fine_tunes)
 
     def with_size(n_steps: float | None) -> Raw:
         timed = situation._replace(n_steps=n_steps)
@@ -94,33 +109,35 @@ def _with_defaults(
         return merge({"training": {"precision": precision} | training}, intervals, sized)
 
     values = with_size(None if budget is None else 0)
-    speed = measure(_with_recipe(prepared, values))
+    speed = measure(with_recipe(prepared, values))
     left = _seconds_left(budget, started_at, speed)
     if left is not None and values != (larger := with_size(left / speed.seconds_per_step)):
-        values, speed = larger, measure(_with_recipe(prepared, larger))
+        values, speed = larger, measure(with_recipe(prepared, larger))
     left = _seconds_left(budget, started_at, speed)
-    steps_per_epoch = _steps_per_epoch(_with_recipe(prepared, values))
+    steps_per_epoch = _steps_per_epoch(with_recipe(prepared, values), scale)
     given_steps = given.get("training", {}).get("steps")
     epochs, interval = defaults.epochs(situation), defaults.seconds_between_validations
     length = default_length(epochs, steps_per_epoch, speed.seconds_per_step, left, given_steps, interval)
     regularisation = defaults.regularisation(length["training"]["steps"] / steps_per_epoch, situation)
-    return _with_recipe(prepared, merge(length, {"model": regularisation}, values)), speed
+    return with_recipe(prepared, merge(length, {"model": regularisation}, values)), speed
 
 
-def _with_recipe(prepared: PreparedRun, values: Raw) -> PreparedRun:
+def with_recipe(prepared: PreparedRun, values: Raw) -> PreparedRun:
+    """The same data with another recipe."""
     return replace(prepared, recipe=Recipe.build(values))
 
 
 def _measure_speed(
     out: Path, device: torch.device, workers: Workers, callbacks: Callbacks, prepared: PreparedRun
-) -> _Speed:
+) -> Speed:
     """The speed of this machine, from a few trial steps."""
     callbacks.on_progress("measuring the training speed", 0, None)
     with closing(build_training(prepared, out, device, workers)) as training:
-        return _Speed(measure_seconds_per_step(training, TRIAL_STEPS), training.gradients.n_processes)
+        seconds = measure_seconds_per_step(training, TRIAL_STEPS)
+        return Speed(seconds, training.gradients.n_processes, process_bytes())
 
 
-def _seconds_left(budget: float | None, started_at: float, speed: _Speed) -> float | None:
+def _seconds_left(budget: float | None, started_at: float, speed: Speed) -> float | None:
     """Time for training steps, with a budget; raises RunError if it is too short to learn anything."""
     if budget is None:
         return None
@@ -161,17 +178,18 @@ def _require_equal(fixed: Raw, given: Raw) -> None:
                 )
 
 
-def _steps_per_epoch(prepared: PreparedRun) -> int:
-    n_batches = len(prepared.loader.epoch_order(0))
+def _steps_per_epoch(prepared: PreparedRun, scale: float = 1.0) -> int:
+    n_batches = round(scale * len(prepared.loader.epoch_order(0)))
     return max(1, n_batches // prepared.recipe.training.n_batches)
 
 
 def _announce(
-    prepared: PreparedRun, seconds_per_step: float, device: torch.device, n_processes: int, callbacks: Callbacks
+    prepared: PreparedRun, speed: Speed, device: torch.device, n_processes: int, out: Path, callbacks: Callbacks
 ) -> None:
     recipe, data, config = prepared.recipe, prepared.data, prepared.recipe.config
     with torch.device("meta"):
-        n_parameters = prepared.spec.build().n_parameters
+        model = prepared.spec.build()
+    steps, work = recipe.training.steps, measure_work(prepared)
     callbacks.on_event(
         "plan",
         task=recipe.task,
@@ -181,13 +199,17 @@ def _announce(
         measures=[measure._asdict() for measure in recipe.measures],
         examples=prepared.task.examples,
         unit=prepared.task.unit,
-        n_parameters=n_parameters,
+        n_parameters=model.n_parameters,
         n_pairs=data.n_shown[0],
         n_validation=data.n_shown[1],
         **data.counts,
-        steps=recipe.training.steps,
+        steps=steps,
         steps_an_epoch=_steps_per_epoch(prepared),
-        seconds_a_step=seconds_per_step,
+        seconds_a_step=speed.seconds_per_step,
+        flops=steps * work.computed_flops,
+        padding=1 - work.flops / max(1.0, work.padded_flops),
+        memory_bytes=speed.memory,
+        disk_bytes=sum(disk_bytes(prepared, model, directory_bytes(out / "data")).values()),
         device=device.type,
         n_processes=n_processes,
         precision=recipe.training.precision,

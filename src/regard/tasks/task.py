@@ -65,6 +65,11 @@ class Data:
         """The size of the training and of the validation data, in what `Task.examples` says."""
         return len(self.train), len(self.validation)
 
+    @property
+    def cost_lengths(self) -> tuple[NDArray[np.integer], ...]:
+        """(n_examples,) for each side of the training examples: what `Model.cost` is asked for."""
+        return tuple(side + 1 for side in self.train.lengths)
+
     def validation_batches(self, max_tokens: int) -> Iterator[Batch]:
         """The validation examples in batches of similar length, the same every time."""
         return fixed_order(self.validation, self.collate_validation, max_tokens)
@@ -127,6 +132,7 @@ class Task(ABC, Generic[D]):
     defaults: ClassVar[Defaults | None] = None  # in place of the architecture's
     reads_files: ClassVar[bool] = False  # on the command line, an input is the path of a file
     evaluated_with: ClassVar[frozenset[str]] = frozenset()  # attributes of a predictor to set: memory, on_progress
+    stand_in: ClassVar[Mapping[str, Any]] = {}  # a [data] section for a text that is not at hand; see `stated`
     starts_from: ClassVar[tuple[str, ...]] = ()  # the tasks whose models can be fine-tuned; without any, only its own
 
     def check(self, recipe: Any) -> None:
@@ -139,6 +145,10 @@ class Task(ABC, Generic[D]):
     def continues(self, parent: Description, data: D) -> bool:
         """Whether the outputs are those of the model to start from; if not, `Model.own_parts` are new."""
         return parent.task == self.name
+
+    def stated(self, recipe: Any, n_examples: int, lengths: Sequence[int]) -> D:
+        """Random tokens in place of a text that is not at hand: so many examples of these lengths, for a plan."""
+        raise NotImplementedError
 
     @abstractmethod
     def examine(self, recipe: Any, on_progress: OnProgress) -> Examined:

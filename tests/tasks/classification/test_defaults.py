@@ -17,7 +17,7 @@ from ...labelled import write_labelled
 @pytest.fixture(autouse=True)
 def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step takes 20 ms, and preparation no time."""
-    monkeypatch.setattr(module, "_measure_speed", lambda *_: module._Speed(0.02, 1))
+    monkeypatch.setattr(module, "_measure_speed", lambda *_: module.Speed(0.02, 1))
     monkeypatch.setattr(module, "perf_counter", lambda: 0.0)
     monkeypatch.setattr(module, "has_fast_bfloat16", lambda _: False)
 

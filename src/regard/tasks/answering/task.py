@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.artifact import Description
 from regard.data import Stories, StoryCollator, fixed_order
@@ -45,6 +46,11 @@ class AnsweringData(Data):
     collate_without_noise: StoryCollator  # the training questions
     words: Words
     samples: tuple[Question, ...]  # of the validation set
+
+    @property
+    def cost_lengths(self) -> tuple[NDArray[np.integer], ...]:
+        """The number of sentences that are read."""
+        return (np.clip(self.train.last - self.train.first, 1, self.sizes["n_times"]),)
 
 
 class Answering(Task[AnsweringData]):

@@ -15,6 +15,7 @@ import torch
 
 from regard.artifact import Description
 from regard.data import StretchCollator, Stretches, TokenStream, make_stream
+from regard.data.stream import StreamMeta
 from regard.errors import DataError
 from regard.metrics import Measure
 from regard.models import LanguageModel, ModelConfig
@@ -90,6 +91,7 @@ class LanguageTask(Task[LanguageData]):
         Measure("bits_per_character", "bits per character", 3, higher_is_better=False, note=_NOTE),
     )
     examples = "tokens"
+    stand_in: ClassVar = {"train": ["stated"]}
     evaluated_with = frozenset({"memory", "on_progress"})
 
     def inherit(self, parent: Description) -> Inherited:
@@ -140,6 +142,28 @@ class LanguageTask(Task[LanguageData]):
             assets=tokenizers.files(),
             facts={"n_tokens": meta.n_tokens, "n_words": meta.n_words, "n_lines": meta.n_lines},
             counts={"vocabulary": tokenizer.size},
+        )
+
+    def stated(self, recipe: LanguageRecipe, n_examples: int, lengths: Sequence[int]) -> LanguageData:
+        """`n_examples`: tokens. The length of an example is that of the recipe."""
+        usual = recipe.architecture.models[recipe.task].usual_segments
+        segment, n_segments = recipe.text.segment or usual[0], recipe.text.n_segments or usual[1]
+        size = recipe.text.vocabulary or default_vocab_size(n_examples // 12)
+        ids = np.random.default_rng(0).integers(min(4, size - 1), size, n_examples, dtype=np.uint32)
+        meta = StreamMeta("", n_examples, 0, 0, 0, 0, vocab_size=size, eos_id=3)
+        stretches = Stretches(TokenStream(meta, ids), segment * n_segments)
+        collate = StretchCollator(stretches=stretches, pad_id=0)
+        return LanguageData(
+            train=stretches,
+            validation=stretches,
+            tokenizers=None,  # type: ignore[arg-type]  # nothing is predicted
+            collate=collate,
+            collate_validation=collate,
+            n_targets=n_examples,
+            sizes={"n_symbols": size, "segment": segment, "pad_id": 0},
+            assets={},
+            facts={},
+            counts={"vocabulary": size},
         )
 
     def describe_data(self, recipe: LanguageRecipe, data: LanguageData) -> str:

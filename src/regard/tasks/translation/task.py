@@ -13,6 +13,7 @@ import torch
 
 from regard.artifact import Description, LoadedModel, search_options
 from regard.data import Batch, PairCollator, TokenStore
+from regard.data.store import random_store
 from regard.engines.alignment_head import alignment_facts
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
 from regard.engines.torch_engine import TorchEngine
@@ -35,6 +36,7 @@ from regard.tasks.translation.scores import best_length_penalty, score_translati
 from regard.tasks.translation.sections import DataConfig, TextConfig
 from regard.tasks.translation.shipped import fine_tuning_facts, precision_facts
 from regard.text import Tokenizer, TokenizerPair
+from regard.text.vocabulary import default_vocab_size
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode, score_terms
 from regard.translator import Translator
@@ -80,6 +82,7 @@ class Translation(Task[TranslationData]):
     sections: ClassVar = {"data": DataConfig, "text": TextConfig}
     architecture = "transformer"
     examples = "pairs"
+    stand_in: ClassVar = {"train": [{"tsv": "stated"}]}
     measures = TRANSLATION_MEASURES
     test_measures = (Measure("exact", "exact", 1, higher_is_better=True, is_share=True),)
 
@@ -142,6 +145,28 @@ class Translation(Task[TranslationData]):
                 "n_too_long": train.meta.n_too_long,
                 "vocabulary": tokenizers.target.size,
             },
+        )
+
+    def stated(self, recipe: TranslationRecipe, n_examples: int, lengths: Sequence[int]) -> TranslationData:
+        """`lengths`: tokens of a source and of its target."""
+        text = recipe.text
+        if len(lengths) != 2:
+            raise UserError("a translator has a source and a target", hint="write their lengths as --lengths 25,27")
+        size = text.vocabulary or default_vocab_size(n_examples * (2 if text.joint else 1))
+        n_source, n_target = (min(length, text.max_length) for length in lengths)
+        store = random_store(n_examples, n_source, n_target, size)
+        collate = PairCollator(store=store, pad_id=0, bos_id=2, eos_id=3)
+        return TranslationData(
+            train=store,
+            validation=store,
+            tokenizers=None,  # type: ignore[arg-type]  # nothing is translated
+            collate=collate,
+            collate_validation=collate,
+            n_targets=store.meta.n_target_tokens,
+            sizes={"n_src_symbols": size, "n_tgt_symbols": size, "pad_id": 0},
+            assets={},
+            facts={},
+            counts={"vocabulary": size},
         )
 
     def describe_data(self, recipe: TranslationRecipe, data: TranslationData) -> str:
@@ -208,7 +233,7 @@ class Translation(Task[TranslationData]):
         scores = score(outputs, test_set.references)
         n_exact = sum(output in references for output, *references in zip(outputs, *test_set.references, strict=True))
         metrics = {"bleu": scores.bleu.value, "chrf": scores.chrf.value, "exact": n_exact / len(outputs)}
-        return Evaluation(metrics, len(outputs))
+        return Evaluation(metrics, len(outputs), {"bleu": scores.bleu.interval, "chrf": scores.chrf.interval})
 
     def look(self, described: Description, value: Any) -> Any:
         from regard.lens import Lens
