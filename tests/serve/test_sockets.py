@@ -1,5 +1,6 @@
 """Behaviour on real connections: slow, large and disconnecting clients, and shutdown."""
 
+import asyncio
 import json
 import os
 import select
@@ -16,6 +17,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvicorn
+
+from regard.serve.http.server import Server
+from regard.serve.settings import Settings
 
 from .fakes import TIMEOUT_SECONDS, RunningServer, UppercaseTranslator, raw_request, read_response, served, wait_until
 
@@ -290,6 +295,26 @@ def test_requests_that_wait_in_a_buffer_of_the_system_when_the_service_stops_get
         for connection in (*open_connections, *new_connections):
             with connection:
                 assert read_response(connection)[0] in (200, 503)  # whichever came first, but never a reset
+
+
+def test_a_stopping_service_takes_no_new_connections_and_ends_when_requests_stop_coming(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service = SimpleNamespace(settings=Settings(notice_seconds=0.5), n_admitted=0, closed=False)
+    server = Server(uvicorn.Config("app"), service, lambda: None)  # type: ignore[arg-type]
+    backlogs: list[int] = []
+    server._sockets = [SimpleNamespace(listen=backlogs.append)]  # type: ignore[list-item]
+    arrivals, waits = iter([2, 1, 3, 1]), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        assert not server.should_exit
+        waits.append(seconds)
+        server.server_state.total_requests += next(arrivals, 0)
+
+    monkeypatch.setattr("regard.serve.http.server.asyncio.sleep", sleep)
+    asyncio.run(server._drain())
+    assert server.should_exit and service.closed and backlogs == [0]
+    assert next(arrivals, None) is None and len(waits) == 1 + 3 + 1  # notice, while they come, and once without any
 
 
 def test_serve_command_prints_its_url_and_exits_with_0_on_sigterm() -> None:
