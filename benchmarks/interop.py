@@ -38,6 +38,10 @@ from regard.models import named_weights
 
 RESULTS = Path(__file__).parent / "results" / "interop.md"
 N_BEAMS, N_ARGOS, LIMIT = 200, 500, 60
+NOTE = (
+    "Beams can differ where two translations are equally probable, up to the order of additions. LibreTranslate copies the "
+    "last punctuation of the source\nto the translation, and Argos Translate is asked for lines of one sentence."
+)
 Check = Callable[[Path, LoadedModel, Path, list[str], list[str]], str]
 
 
@@ -234,7 +238,7 @@ def main() -> None:
     sources, references = (read_lines(path, args.lines) for path in (args.source, args.reference))
     checks = CHECKS | ({"LibreTranslate": in_libretranslate} if args.libretranslate else {})
     rows = [row for run in args.runs for row in measure(run, sources, references, checks)]
-    header = "# Exports beside the original\n\n| date | model | by | result |\n|---|---|---|---|\n"
+    header = f"# Exports beside the original\n\n{NOTE}\n\n| date | model | by | result |\n|---|---|---|---|\n"
     table = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else header
     RESULTS.write_text(table + "".join(f"{row}\n" for row in rows), encoding="utf-8")
 

@@ -117,7 +117,7 @@ def write_results(args: argparse.Namespace, general: Path, rows: Sequence[Row]) 
     RESULTS.write_text(
         f"""# Small corpora: from nothing, and fine-tuned
 
-{date.today()}, {cpu(recipe["training"]["precision"])}: `python benchmarks/small_corpora.py {" ".join(sys.argv[1:])}`
+{date.today()}, {cpu(recipe["training"]["precision"])}: `python benchmarks/small_corpora.py {" ".join(Path(word).name for word in sys.argv[1:])}`
 
 General model: {args.general.name}, {finished["steps"]:,} steps in {finished["elapsed_seconds"] / 60:.0f} minutes,
 exported to Hugging Face and imported again. Without fine-tuning it has {unchanged:.1f} BLEU on {args.test} of
