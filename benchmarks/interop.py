@@ -39,8 +39,8 @@ from regard.models import named_weights
 RESULTS = Path(__file__).parent / "results" / "interop.md"
 N_BEAMS, N_ARGOS, LIMIT = 200, 500, 60
 NOTE = (
-    "Beams can differ where two translations are equally probable, up to the order of additions. LibreTranslate copies the "
-    "last punctuation of the source\nto the translation, and Argos Translate is asked for lines of one sentence."
+    "Beams can differ where two translations are equally probable, up to the order of additions. LibreTranslate copies "
+    "the last punctuation of the source\nto the translation, and Argos Translate is asked for lines of one sentence."
 )
 Check = Callable[[Path, LoadedModel, Path, list[str], list[str]], str]
 

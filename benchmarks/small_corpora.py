@@ -114,10 +114,11 @@ def write_results(args: argparse.Namespace, general: Path, rows: Sequence[Row]) 
         f"| {row.tuned - unchanged:+.1f} | {row.p_general:.4f} |\n"
         for row in rows
     )
+    arguments = " ".join(Path(word).name for word in sys.argv[1:])
     RESULTS.write_text(
         f"""# Small corpora: from nothing, and fine-tuned
 
-{date.today()}, {cpu(recipe["training"]["precision"])}: `python benchmarks/small_corpora.py {" ".join(Path(word).name for word in sys.argv[1:])}`
+{date.today()}, {cpu(recipe["training"]["precision"])}: `python benchmarks/small_corpora.py {arguments}`
 
 General model: {args.general.name}, {finished["steps"]:,} steps in {finished["elapsed_seconds"] / 60:.0f} minutes,
 exported to Hugging Face and imported again. Without fine-tuning it has {unchanged:.1f} BLEU on {args.test} of
