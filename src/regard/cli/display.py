@@ -107,10 +107,11 @@ class TrainingDisplay(Callbacks):
         vocabulary = f", vocabulary {plan['vocabulary']:,}" if "vocabulary" in plan else ""
         self.print(f"model     {', '.join(names)}, {plan['n_parameters'] / 1e6:.1f}M parameters{vocabulary}")
         epochs = plan["steps"] / plan["steps_an_epoch"]
+        by = f" by {plan['n_processes']} processes" if plan.get("n_processes", 1) > 1 else ""
         precision = " in bfloat16" if plan["precision"] == "bfloat16" else ""
         self.print(
             f"training  {plan['steps']:,} steps ({epochs:.1f} epochs) of {plan['seconds_a_step']:.2f} s each, on the "
-            f"{plan['device']}{precision}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
+            f"{plan['device']}{by}{precision}: about {duration(plan['steps'] * plan['seconds_a_step'])}"
         )
         if "flops" in plan:
             memory, disk = size_text(plan["memory_bytes"]), size_text(plan["disk_bytes"])

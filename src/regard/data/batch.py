@@ -45,8 +45,10 @@ class Batch:
     indices: NDArray[np.int64]  # (B,) numbers of the examples
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+        """The same batch on another device; a GPU copies pinned memory while it computes."""
+        if torch.device(device).type == "cuda":
+            return self._map(lambda tensor: tensor.pin_memory().to(device, non_blocking=True))
+        return self._map(lambda tensor: tensor.to(device))
 
     def rows(self, rows: slice) -> Batch:
         """Some of the examples."""

@@ -26,7 +26,7 @@ from regard.training.gradients import BatchLoss, Sums
 from regard.training.gradients.messages import encode_request
 from regard.training.gradients.setup import setup_message
 from regard.training.learner import Learner
-from regard.training.ranks.links import Link, Message, Verdict
+from regard.training.ranks.links import Link, Message, Verdict, how_lost
 from regard.training.ranks.workers import Updates, Workers
 from regard.training.stop import Stop
 
@@ -178,8 +178,7 @@ class MainRank(Ranks):
                 except (OSError, EOFError) as error:
                     if self._closed:
                         return
-                    reason = f": {error.strerror.lower()}" if isinstance(error, OSError) and error.strerror else ""
-                    self._lose(f"{link.name} has ended or cannot be reached{reason}")
+                    self._lose(how_lost(link.name, error))
                     return
 
     def _on_message(self, link: Link, message: Message) -> None:
@@ -224,16 +223,16 @@ class OtherRank(Ranks):
         load_optimizer_tensors(learner.optimizer, learner.model, self.share(learner, {}, headers))
 
     def _watch(self) -> None:
-        with suppress(OSError, EOFError):
+        try:
             while True:
                 message = self.link.receive()
                 if message.kind == "lost":
                     self.verdict.set(message.fields["message"])
-                    self._orders.put(Message("close", {"exit_code": 2}))
-                    return
+                    break
                 (self._batches if message.kind == "batch" else self._orders).put(message)
                 if message.kind == "close":
                     return
-        self.verdict.says_it |= self.rank == 1  # otherwise it is rank 0 that says it
-        self.verdict.set(f"{self.link.name} has ended or cannot be reached")
+        except (OSError, EOFError) as error:
+            self.verdict.says_it |= self.rank == 1  # otherwise it is rank 0 that says it
+            self.verdict.set(how_lost(self.link.name, error))
         self._orders.put(Message("close", {"exit_code": 2}))

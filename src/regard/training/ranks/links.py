@@ -95,6 +95,12 @@ def connect(host: str, port: int, token: bytes, rank: int) -> Link:
     return link
 
 
+def how_lost(name: str, error: Exception) -> str:
+    """The operating system closes the connections of a process that ends; nobody does so for a cable that is cut."""
+    has_ended = isinstance(error, EOFError | ConnectionError)
+    return f"{name} has ended" if has_ended else f"{name} cannot be reached any more"
+
+
 def own_name(rank: int) -> str:
     return f"rank {rank} (process {os.getpid()} on {socket.gethostname()})"
 
@@ -127,6 +133,7 @@ class Verdict:
         self.error: RunError | None = None
         self._known = threading.Event()
         self._is_raised = False
+        self._lock = threading.Lock()
 
     def set(self, message: str, hint: str | None = _RESUME_HINT) -> None:
         """Called by the thread that notices it; the first reason counts."""
@@ -148,11 +155,18 @@ class Verdict:
                 raise RunError(f"the connection between the processes failed: {reason}", hint=_RESUME_HINT) from error
             raise self.error from error
 
+    def say(self) -> None:
+        """Prints the error, if there is one and nobody else on this machine does; once."""
+        with self._lock:
+            if self.error is not None and self.says_it:
+                sys.stderr.write(f"error: {self.error}\n")
+                sys.stderr.flush()
+            self.says_it = False
+
     def _end(self) -> None:
         sleep(SECONDS_TO_END)
         if self._is_raised:
             sleep(SECONDS_TO_END)  # it is about to end by itself
-        elif self.says_it:
-            sys.stderr.write(f"error: {self.error}\n")
-            sys.stderr.flush()
+        else:
+            self.say()
         os._exit(2)  # saving is atomic, and what waits in PyTorch for another rank cannot be interrupted

@@ -159,10 +159,10 @@ def _follow(identity: Identity, device: str | None, stop: ForwardedStop) -> int:
     rank = OtherRank(identity.rank, identity.world_size, link, verdict, n_threads, own_device)
     try:
         return follow(rank, stop)
-    except UserError as error:  # of another rank
-        if verdict.says_it:
-            sys.stderr.write(f"error: {error}\n")
+    except UserError:  # of another rank
         return 2
+    finally:
+        verdict.say()
 
 
 def _connect_group(identity: Identity, device: torch.device) -> int:
