@@ -7,7 +7,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import Any
 
-from .test_interruptions import no_process_runs, wait_for_step
+from .test_interruptions import TIMEOUT_SECONDS, no_process_runs, wait_for_step
 
 Arguments = Callable[..., list[str]]
 EXACT = ("training.exact=true", "training.accumulate=2", "model.dropout=0.2", "training.max_tokens=256")
@@ -20,7 +20,7 @@ def test_run_of_two_processes_whose_rank_was_killed_goes_on_with_one(
     wait_for_step(tmp_path / "parts", 12, process)
     [other] = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
     os.kill(other, signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=TIMEOUT_SECONDS)
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
     hint = "the same command resumes from the last checkpoint"
     assert errors == [f"error: rank 1 (process {other} on {gethostname()}) has ended; hint: {hint}"]
