@@ -194,6 +194,10 @@ def test_classifier_shows_its_label_and_what_it_depends_on(open_page: PageOpener
     expect(captions).to_have_count(4)  # two layers with two heads
     expect(captions.last).to_contain_text("encoder.1.self_attention.weights · head 2")
     expect(page.locator(".recorded .heat-columns").first.locator(".heat-label").first).to_have_text("<s>")
+    folded = page.locator(".folded-site").first  # of many vectors, most are drawn when they are opened
+    expect(folded.locator("canvas")).to_have_count(0)
+    folded.locator("summary").first.click()
+    expect(folded.locator("canvas").first).to_be_visible()
     expect_to_fit(page)
     page.get_by_role("button", name="한국어").click()
     expect(page.locator(".recorded")).to_contain_text("이 단어를 뺐을 때의 확률")

@@ -7,6 +7,7 @@ import {
   duration,
   formatNumber,
   formatPrediction,
+  formatValue,
   formatWeight,
   percent,
   powerOfTen,
@@ -122,6 +123,9 @@ Deno.test("a prediction of any task is one line of text", () => {
     formatPrediction({ probabilities: { a: 0.25, b: 0.75 }, none: null }),
     "probabilities: a: 0.2500, b: 0.7500 · none: null",
   );
+  const answered = { answer: "hall", sentences: ["He left."], hops: [[0.139747, 0.2]], unknown: [] };
+  equal(formatPrediction(answered), "answer: hall"); // the look has the rest
+  equal(formatValue(answered.hops), "[[0.1397,0.2]]");
   const continued = { text: "It was tired.", prompt: "It was", continuation: " tired.", n_tokens: 2, other: "wide" };
   equal(formatPrediction(continued), "It was tired. · n_tokens: 2 · other: wide");
 });

@@ -91,12 +91,12 @@ export function formatCount(n) {
 
 /**
  * A prediction of any task on one line: { label: "dog", probability: 0.91 } → "label: dog · probability: 0.9100"
- * A text comes first and without its name, and what is a part of it is left out.
+ * A text comes first and without its name, and what is a part of it is left out; so are lists of texts and of lists.
  * @param {Record<string, any>} prediction
  */
 export function formatPrediction({ text, ...values }) {
   const isPart = (/** @type {any} */ value) => text !== undefined && typeof value === "string" && text.includes(value);
-  const others = Object.entries(values).filter(([, value]) => !isPart(value));
+  const others = Object.entries(values).filter(([, value]) => !isPart(value) && !isTable(value));
   return [...(text === undefined ? [] : [text]), ...others.map(([name, value]) => `${name}: ${formatValue(value)}`)]
     .join(" · ");
 }
@@ -105,13 +105,19 @@ export function formatPrediction({ text, ...values }) {
 const isListOfWords = (/** @type {any} */ value) =>
   Array.isArray(value) && value.length > 0 && value.every((each) => each?.text !== undefined && "probability" in each);
 
+const isTable = (/** @type {any} */ value) =>
+  Array.isArray(value) &&
+  value.every((each) => typeof each === "string" || (Array.isArray(each) && !isListOfWords(each)));
+
+const rounded = (/** @type {any} */ value) => (typeof value === "number" ? Number(value.toPrecision(4)) : value);
+
 /** @param {any} value of JSON */
 export function formatValue(value) {
   if (isListOfWords(value)) return value.map(({ text, probability }) => `${text} ${percent(probability)}`).join(", ");
   if (Array.isArray(value) && value.length && value.every(isListOfWords)) return value.map(formatValue).join(" · ");
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : formatNumber(value, 4);
   if (typeof value === "string" || Array.isArray(value) || value === null || typeof value !== "object") {
-    return typeof value === "string" ? value : JSON.stringify(value);
+    return typeof value === "string" ? value : JSON.stringify(value, (_, inner) => rounded(inner));
   }
   return Object.entries(value).map(([name, inner]) => `${name}: ${formatValue(inner)}`).join(", ");
 }

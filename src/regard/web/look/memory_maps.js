@@ -1,6 +1,6 @@
 // The memory of a model over time: how much is in each of its columns after every step, as heat maps.
 
-import { formatNumber } from "../format.js";
+import { formatNumber, formatWeight } from "../format.js";
 import { t } from "../texts/texts.js";
 import { headTable } from "./head_detail.js";
 import { HeatMap } from "./heat_map.js";
@@ -48,10 +48,35 @@ export function memoryPanels(/** @type {any} */ look, /** @type {Site} */ { path
   });
 }
 
-function memoryPanel(/** @type {import("./head_detail.js").HeadView} */ view) {
+/** Whether a site is the weights that every hop gives to the sentences of a story. */
+export const isHops = (/** @type {Site} */ { kind, axes }) => kind === "hops" && axes.join() === "hop,sentence";
+
+/** One row per sentence, one column per hop. */
+export function hopsPanel(/** @type {any} */ look, /** @type {Site} */ { path, shape }) {
+  const array = decodeArray(look.arrays[path]);
+  const [nHops, nSentences] = shape;
+  const sentences = look.prediction?.sentences ?? [];
+  const cells = Array.from({ length: nSentences * nHops }, (_, i) => array?.at(i % nHops, Math.floor(i / nHops)) ?? 0);
+  const view = {
+    rows: Array.from({ length: nSentences }, (_, i) => ({ text: sentences[i] ?? String(i + 1) })),
+    columns: Array.from({ length: nHops }, (_, i) => ({ text: String(i + 1) })),
+    sides: { rows: "source", columns: "source" },
+    values: Float32Array.from(/** @type {number[]} */ (cells)),
+    visible: null,
+    row: 0,
+    column: 0,
+    label: path,
+    min: 0,
+    max: 1,
+    format: formatWeight,
+  };
+  return memoryPanel(view, t("look.recorded.hops"));
+}
+
+function memoryPanel(/** @type {any} */ view, what = t("look.recorded.memory")) {
   const map = new HeatMap({ onPick: (cell) => map.update({ ...view, ...cell }) });
   const panel = new Panel("map", map.element);
   map.update(view);
-  panel.update(`${view.label} · ${t("look.recorded.memory")}`, () => headTable(view));
+  panel.update(`${view.label} · ${what}`, () => headTable(view));
   return panel.element;
 }

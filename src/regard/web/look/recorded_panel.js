@@ -10,11 +10,12 @@ import { HeatMap } from "./heat_map.js";
 import { imagePanels } from "./image_panel.js";
 import { decodeArray } from "./look_data.js";
 import { maxAbs, norm } from "./math.js";
-import { isMemory, memoryPanels } from "./memory_maps.js";
+import { hopsPanel, isHops, isMemory, memoryPanels } from "./memory_maps.js";
 import { Panel } from "./panel.js";
 import { VectorBars } from "./vector_bars.js";
 
 const SHOWN_ALTERNATIVES = 4;
+const MAX_OPEN_SITES = 8;
 const SHOWN_GUESSES = 3;
 
 /** @typedef {{ path: string, kind: string, axes: string[], shape: number[] }} Site */
@@ -55,14 +56,39 @@ export class RecordedPanel {
       ...(expected?.length ? [make("h2", {}, t("look.recorded.expected")), expectedTable(expected, orders ?? [])] : []),
       ...orderPanels(this.#look),
       ...(this.#look.image ? imagePanels(this.#look) : []),
-      ...attentions.flatMap((/** @type {any} */ attention) => mapPanels(this.#look, attention)),
+      ...attentions.map((/** @type {any} */ attention) =>
+        make("div", { class: "maps" }, mapPanels(this.#look, attention))
+      ),
       make("h2", {}, t("look.recorded.sites")),
       make("p", { class: "note" }, t("look.recorded.how", model?.size)),
-      ...sites.filter(isPanel).flatMap((/** @type {Site} */ site) =>
-        isMemory(site) ? memoryPanels(this.#look, site) : sitePanel(this.#look, site)
-      ),
+      ...this.#sitePanels(sites.filter(isPanel)),
     );
   }
+
+  /** The panels of some sites. Of many, those between the first and the last of each sentence open with a click. */
+  #sitePanels(/** @type {Site[]} */ sites) {
+    const panels = (/** @type {Site} */ site) =>
+      isMemory(site)
+        ? memoryPanels(this.#look, site)
+        : [isHops(site) ? hopsPanel(this.#look, site) : sitePanel(this.#look, site)];
+    const drawn = sites.filter(isDrawn);
+    const isInside = (/** @type {Site} */ site, /** @type {number} */ i) =>
+      [drawn[i - 1], drawn[i + 1]].every((near) => near?.axes[0] === site.axes[0]);
+    const folded = drawn.length > MAX_OPEN_SITES ? drawn.filter(isInside) : [];
+    return sites.flatMap((site) => folded.includes(site) ? [foldedSite(site, () => panels(site))] : panels(site));
+  }
+}
+
+/** Of other sites only the size is shown. */
+const isDrawn = (/** @type {Site} */ site) =>
+  isMemory(site) || isHops(site) || (site.axes.at(-1) === "unit" && site.axes.length <= 2);
+
+/** A site whose panels are drawn when it is opened. */
+function foldedSite(/** @type {Site} */ site, /** @type {() => Element[]} */ panels) {
+  const box = make("div");
+  const draw = () => details.open && !box.firstChild && box.append(...panels());
+  const details = make("details", { class: "folded-site", ontoggle: draw }, make("summary", {}, captionOf(site)), box);
+  return details;
 }
 
 /** Predictions and weights are shown instead of what they are made of. */
@@ -220,8 +246,7 @@ function mapPanel(/** @type {any} */ drawn) {
 
 /** The vectors of a site as bars, one row per position; of anything else only the size. */
 function sitePanel(/** @type {any} */ look, /** @type {Site} */ site) {
-  const size = site.axes.map((axis, i) => `${nameOf("axes", axis)} ${site.shape[i]}`).join(" × ");
-  const caption = [site.path, nameOf("kinds", site.kind), size].join(" · ");
+  const caption = captionOf(site);
   const rows = vectorRows(look, site);
   const vectors = new VectorBars();
   const panel = new Panel("recorded", ...(rows.length ? [vectors.element] : []));
@@ -232,6 +257,11 @@ function sitePanel(/** @type {any} */ look, /** @type {Site} */ site) {
     describe: (i) => t("look.recorded.unit", i + 1),
   });
   return panel.element;
+}
+
+function captionOf(/** @type {Site} */ { path, kind, axes, shape }) {
+  const size = axes.map((axis, i) => `${nameOf("axes", axis)} ${shape[i]}`).join(" × ");
+  return [path, nameOf("kinds", kind), size].join(" · ");
 }
 
 function vectorRows(/** @type {any} */ look, /** @type {Site} */ { path, kind, axes, shape }) {

@@ -78,6 +78,7 @@ export const LOOK_EN = {
     row: "row",
   },
   "recorded.memory": "how much is in each column of the memory (across) after each step (down)",
+  "recorded.hops": "how much each hop (across) attends to each sentence of the story (down)",
   "recorded.memoryRow": (n) => `row ${n}`,
   depends: {
     title: "What each word depends on",

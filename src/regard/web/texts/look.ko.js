@@ -78,6 +78,7 @@ export const LOOK_KO = {
     row: "행",
   },
   "recorded.memory": "단계(세로)마다 메모리의 각 열(가로)에 든 벡터의 크기",
+  "recorded.hops": "홉(가로)마다 이야기의 각 문장(세로)에 주는 가중치",
   "recorded.memoryRow": (n) => `${n}행`,
   depends: {
     title: "번역된 단어에 영향을 준 원문 단어",
