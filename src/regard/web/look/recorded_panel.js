@@ -65,7 +65,7 @@ export class RecordedPanel {
     );
   }
 
-  /** The panels of some sites. Of many, those between the first and the last of each sentence open with a click. */
+  /** The panels of all sites. Of many, those between the first and the last of each sentence open with a click. */
   #sitePanels(/** @type {Site[]} */ sites) {
     const panels = (/** @type {Site} */ site) =>
       isMemory(site)
@@ -74,12 +74,12 @@ export class RecordedPanel {
     const drawn = sites.filter(isDrawn);
     const isInside = (/** @type {Site} */ site, /** @type {number} */ i) =>
       [drawn[i - 1], drawn[i + 1]].every((near) => near?.axes[0] === site.axes[0]);
-    const folded = drawn.length > MAX_OPEN_SITES ? drawn.filter(isInside) : [];
-    return sites.flatMap((site) => folded.includes(site) ? [foldedSite(site, () => panels(site))] : panels(site));
+    if (drawn.length <= MAX_OPEN_SITES) return sites.flatMap(panels);
+    return drawn.flatMap((site, i) => isInside(site, i) ? [foldedSite(site, () => panels(site))] : panels(site));
   }
 }
 
-/** Of other sites only the size is shown. */
+/** Of other sites there is only the size to show. */
 const isDrawn = (/** @type {Site} */ site) =>
   isMemory(site) || isHops(site) || (site.axes.at(-1) === "unit" && site.axes.length <= 2);
 
