@@ -123,7 +123,7 @@ Deno.test("a prediction of any task is one line of text", () => {
     formatPrediction({ probabilities: { a: 0.25, b: 0.75 }, none: null }),
     "probabilities: a: 0.2500, b: 0.7500 · none: null",
   );
-  const answered = { answer: "hall", sentences: ["He left."], hops: [[0.139747, 0.2]], unknown: [] };
+  const answered = { answer: "hall", sentences: ["He left."], hops: [[0.139747, 0.2]] };
   equal(formatPrediction(answered), "answer: hall"); // the look has the rest
   equal(formatValue(answered.hops), "[[0.1397,0.2]]");
   const continued = { text: "It was tired.", prompt: "It was", continuation: " tired.", n_tokens: 2, other: "wide" };

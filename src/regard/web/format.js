@@ -106,7 +106,7 @@ const isListOfWords = (/** @type {any} */ value) =>
   Array.isArray(value) && value.length > 0 && value.every((each) => each?.text !== undefined && "probability" in each);
 
 const isTable = (/** @type {any} */ value) =>
-  Array.isArray(value) &&
+  Array.isArray(value) && value.length > 0 &&
   value.every((each) => typeof each === "string" || (Array.isArray(each) && !isListOfWords(each)));
 
 const rounded = (/** @type {any} */ value) => (typeof value === "number" ? Number(value.toPrecision(4)) : value);
