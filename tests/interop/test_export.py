@@ -87,7 +87,12 @@ def test_huggingface_loads_an_export_without_regard(translator: Path, huggingfac
     assert re.search(r"ids of 20 of 20 .* greedy translations of 20 of 20", exported.verified[0])
     verify_directory(out)
     card = (out / "README.md").read_text()
-    assert card.startswith("---\nlibrary_name: transformers") and "licence CC0" in card and "- en\n- de\n" in card
+    assert (
+        card.startswith("---\nlibrary_name: transformers")
+        and "licence CC0" in card
+        and "regard translate" not in card
+        and "- en\n- de\n" in card
+    )
     lines = [pair.source for pair in PAIRS[:500]]
     program = """
 import json, sys, warnings

@@ -17,6 +17,7 @@ from regard.text.languages import Languages, language_name
 OnProgress = Callable[[str, int, int | None], None]  # what is being done, how much of it, of how much
 
 _MAX_CARD_BYTES = 1_000_000
+_ABOUT_FILES = "`config.json` has the architecture"  # of a card: from here on it is about files that are not exported
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,9 @@ class Exported:
 
 
 def read_card(described: Description) -> str:
-    """The card of the model, one level below that of the export; it may name a licence and the data."""
+    """What the card says about the model, one level below that of the export; it may name a licence and the data."""
     if "README.md" not in described.files:
         return "It has no card.\n"
     text = described.read_asset("README.md", _MAX_CARD_BYTES).decode(errors="replace")
-    return "".join(f"#{line}\n" if line.startswith("#") else f"{line}\n" for line in text.splitlines())
+    lines = text.partition(_ABOUT_FILES)[0].rstrip().splitlines()
+    return "".join(f"#{line}\n" if line.startswith("#") else f"{line}\n" for line in lines)
