@@ -44,6 +44,6 @@ def write_translator(
         weights=named_weights(model),
         assets=tokenizers.files(),
         facts={"languages": LANGUAGES, "max_length": 100} if facts is None else facts,
-        card="# A translator\n\n- data: licence CC0\n\n`config.json` has the architecture\n\n    regard translate this\n",
+        card="# A translator\n\n- data: licence CC0\n\n`config.json` has the architecture\n\n    regard translate x\n",
     )
     return directory
