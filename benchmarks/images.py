@@ -81,6 +81,7 @@ def ours(images: Path, precision: str, seconds: float) -> float:
     from regard.data import Cursor, prefetch
     from regard.run import Callbacks, Recipe
     from regard.run.build import build_training, prepare_run
+    from regard.training import Workers
     from regard.training.loop import train_step
 
     raw = {
@@ -92,7 +93,7 @@ def ours(images: Path, precision: str, seconds: float) -> float:
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare_run(Recipe.build(raw), None, Path(folder), Callbacks())
         with (
-            closing(build_training(prepared, Path(folder), torch.device("cpu"))) as training,
+            closing(build_training(prepared, Path(folder), torch.device("cpu"), Workers())) as training,
             closing(prefetch(training.loader.updates(Cursor()))) as updates,
         ):
             for step in range(1, WARMUP + 1):
