@@ -21,7 +21,9 @@ def count(value: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """0.3 MB, 45 MB, 1.2 GB."""
+    """12 kB, 0.3 MB, 45 MB, 1.20 GB."""
+    if size < 1e5:
+        return f"{size / 1e3:.0f} kB"
     if size >= 1e9:
         return f"{size / 1e9:.2f} GB" if size < 1e10 else f"{size / 1e9:,.0f} GB"
     return f"{size / 1e6:.0f} MB" if size >= 1e7 else f"{size / 1e6:.1f} MB"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from regard.artifact import describe
 from regard.durable import make_directory
-from regard.errors import UserError
+from regard.errors import RunError, UserError
 from regard.metrics import Measure, headline
 from regard.run.callbacks import Callbacks
 from regard.run.forecast.forecast import Question
@@ -43,7 +43,7 @@ _BY_TEXT, _BY_TIME = (0, 1, 2), (4, 3, 2)
 def measure_curve(
     question: Question, model: Raw, seconds: float, directory: Path, callbacks: Callbacks
 ) -> dict[str, Any]:
-    """Trains `model`, a section of a recipe, five times, for `seconds` in all without the preparation of the text."""
+    """Trains `model`, a section of a recipe, five times, for `seconds` in all."""
     given = question.given if question.run is None else merge(read_recipe(question.run / "recipe.toml"), question.given)
     if question.stated is not None:
         raise UserError("--curve trains on parts of a text", hint="give its files")
@@ -59,7 +59,10 @@ def measure_curve(
         training = {"budget_seconds": float(run.time) * longest + 1, "schedule": "cooldown"}
         values = merge(texts[run.share], {"model": model, "training": training})
         out = directory / f"curve-{number}"
-        train(values, out, fill_defaults=True, device=question.device.type, callbacks=callbacks)
+        try:
+            train(values, out, fill_defaults=True, device=question.device.type, callbacks=callbacks)
+        except RunError as error:  # too little time for one of them
+            raise UserError(f"--curve: {error.message}", hint="give it more time, such as --curve 20m") from error
         results.append(_measured(out, validation) | {"share": str(run.share), "seconds": float(run.time) * longest})
     measure = headline(TASKS[given.get("task", "translation")].measures)[0]
     return {

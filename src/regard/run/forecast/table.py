@@ -14,6 +14,7 @@ from regard.run.forecast.work import MAX_BATCHES
 from regard.run.plan import TRIAL_STEPS
 
 _LABEL = 11
+_NOUNS = {"translation": "target token", "answering": "sentence", "images": "patch"}  # what the lengths count
 
 
 def shown(result: Forecast, curve: dict[str, Any] | None = None) -> str:
@@ -39,7 +40,7 @@ def _rows(result: Forecast) -> Iterable[tuple[str, str]]:
         "FLOPs",
         f"{flops['without_padding']:.2g} without padding, {flops['with_padding']:.2g} with it ({padding:.1%}){muon}",
     )
-    yield "FLOPs", f"{flops['per_token']:.3g} per token, {flops['per_step']:.2g} per step"
+    yield "FLOPs", f"{flops['per_token']:.3g} per {_NOUNS.get(result.task, 'token')}, {flops['per_step']:.2g} per step"
     if result.hardware_flops is not None:
         yield "FLOPs", f"as counted {flops['without_padding']:.2g}"
         yield "FLOPs", f"as the paper counts {_span(result.hardware_flops, '{:.2g}')}: time × GPUs × their peak"
@@ -52,8 +53,7 @@ def _rows(result: Forecast) -> Iterable[tuple[str, str]]:
 def _tokens(result: Forecast) -> str:
     work = result.work
     unit = "stretches" if result.task == "language" else result.examples["unit"]
-    noun = "target tokens" if result.task == "translation" else "tokens"
-    return f"{work.n_examples:,.0f} {unit} with {work.n_tokens:,.0f} {noun}"
+    return f"{work.n_examples:,.0f} {unit} with {work.n_tokens:,.0f} {_NOUNS.get(result.task, 'token')}{'es' if result.task == 'images' else 's'}"
 
 
 def _time_rows(result: Forecast) -> Iterable[tuple[str, str]]:
