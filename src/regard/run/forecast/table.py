@@ -53,7 +53,8 @@ def _rows(result: Forecast) -> Iterable[tuple[str, str]]:
 def _tokens(result: Forecast) -> str:
     work = result.work
     unit = "stretches" if result.task == "language" else result.examples["unit"]
-    return f"{work.n_examples:,.0f} {unit} with {work.n_tokens:,.0f} {_NOUNS.get(result.task, 'token')}{'es' if result.task == 'images' else 's'}"
+    noun = _NOUNS.get(result.task, "token") + ("es" if result.task == "images" else "s")
+    return f"{work.n_examples:,.0f} {unit} with {work.n_tokens:,.0f} {noun}"
 
 
 def _time_rows(result: Forecast) -> Iterable[tuple[str, str]]:
