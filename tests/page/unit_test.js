@@ -126,6 +126,8 @@ Deno.test("a prediction of any task is one line of text", () => {
   const answered = { answer: "hall", sentences: ["He left."], hops: [[0.139747, 0.2]] };
   equal(formatPrediction(answered), "answer: hall"); // the look has the rest
   equal(formatValue(answered.hops), "[[0.1397,0.2]]");
+  const digits = Object.fromEntries([0.05, 0.01, 0.6, 0.3, 0.02, 0.02].map((p, digit) => [digit, p]));
+  equal(formatPrediction({ digits }), "digits: 2: 0.6000, 3: 0.3000, 0: 0.0500, 4: 0.0200 …");
   const continued = { text: "It was tired.", prompt: "It was", continuation: " tired.", n_tokens: 2, other: "wide" };
   equal(formatPrediction(continued), "It was tired. · n_tokens: 2 · other: wide");
 });

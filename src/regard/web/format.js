@@ -97,8 +97,21 @@ export function formatCount(n) {
 export function formatPrediction({ text, ...values }) {
   const isPart = (/** @type {any} */ value) => text !== undefined && typeof value === "string" && text.includes(value);
   const others = Object.entries(values).filter(([, value]) => !isPart(value) && !isTable(value));
-  return [...(text === undefined ? [] : [text]), ...others.map(([name, value]) => `${name}: ${formatValue(value)}`)]
+  const shown = others.map(([name, value]) => `${name}: ${formatValue(largest(value))}`);
+  return [...(text === undefined ? [] : [text]), ...shown]
     .join(" · ");
+}
+
+const MAX_NUMBERS = 4;
+
+/** Of a table of many numbers, such as the probabilities of all labels, the largest. */
+function largest(/** @type {any} */ value) {
+  const entries = Object.entries(typeof value === "object" && value && !Array.isArray(value) ? value : {});
+  if (entries.length <= MAX_NUMBERS || !entries.every(([, number]) => typeof number === "number")) return value;
+  // no object: names that are numbers would be put in their own order
+  return entries.sort(([, a], [, b]) => b - a).slice(0, MAX_NUMBERS).map(([name, number]) =>
+    `${name}: ${formatValue(number)}`
+  ).join(", ") + " …";
 }
 
 /** Words with probabilities, such as what a model expects in the place of a missing one. */
