@@ -8,6 +8,7 @@ from regard import __version__
 from regard.cli.check import check
 from regard.cli.compare import compare
 from regard.cli.demo import demo
+from regard.cli.encode import encode
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
 from regard.cli.import_model import import_model
@@ -42,7 +43,7 @@ def _options(
     """Train a Transformer on your own parallel text, translate with it, and look inside."""
 
 
-for command in (demo, check, plan, train, translate, predict, evaluate, compare, look, serve):
+for command in (demo, check, encode, plan, train, translate, predict, evaluate, compare, look, serve):
     app.command()(command)
 app.command("import")(import_model)
 app.command()(export)

@@ -30,6 +30,9 @@ def train(
     tsv: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Source, tab, translation in one file. Repeatable.")
     ] = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A token store, made by `regard encode` from a large corpus.")
+    ] = None,
     corpus: Annotated[
         Literal["street", "addition", "addition-in-columns"] | None,
         typer.Option(help="Use a generated corpus: 40,000 English–German pairs, or 50,000 sums of binary numbers."),
@@ -138,7 +141,7 @@ def train(
     from regard.run.seeds import write_models
 
     settings = read_settings(
-        out, source=source, target=target, tsv=tsv, corpus=corpus, valid_source=valid_source, valid_target=valid_target,
+        out, source=source, target=target, tsv=tsv, store=store, corpus=corpus, valid_source=valid_source, valid_target=valid_target,
         labels=labels, text=text, valid_labels=valid_labels, valid_text=valid_text, stories=stories,
         valid_stories=valid_stories, images=images, valid_images=valid_images, architecture=architecture, budget=budget,
         recipe=recipe, setting=setting, start_from=start_from, keep=keep,
@@ -170,6 +173,7 @@ def read_settings(
     source: list[Path] | None = None,
     target: list[Path] | None = None,
     tsv: list[Path] | None = None,
+    store: Path | None = None,
     corpus: Literal["street", "addition", "addition-in-columns"] | None = None,
     valid_source: Path | None = None,
     valid_target: Path | None = None,
@@ -192,7 +196,7 @@ def read_settings(
     from regard.cli.model_path import model_path
     from regard.run import merge, parse_setting, read_recipe
 
-    parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target]
+    parallel = [*(source or []), *(target or []), *(tsv or []), valid_source, valid_target, store]
     has_labels, has_text = bool(labels or valid_labels), bool(text or valid_text)
     has_stories, has_images = bool(stories or valid_stories), bool(images or valid_images)
     if has_images and (any([*parallel, has_text, has_stories, valid_labels]) or corpus is not None):
@@ -205,7 +209,7 @@ def read_settings(
     given = read_recipe(recipe) if recipe is not None else {}
     return merge(
         given,
-        _data(source or [], target or [], tsv or [], valid_source, valid_target),
+        parallel_data(source or [], target or [], tsv or [], valid_source, valid_target, store),
         _labelled(labels or [], text or [], valid_labels, valid_text) if has_labels else {},
         _running_text(text or [], valid_text) if has_text and not has_labels else {},
         {"task": _task_of_text(given, architecture, start_from)} if has_text and not has_labels else {},
@@ -276,9 +280,15 @@ def parse_time(text: str) -> float:
     return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
-def _data(
-    source: list[Path], target: list[Path], tsv: list[Path], valid_source: Path | None, valid_target: Path | None
+def parallel_data(
+    source: list[Path],
+    target: list[Path],
+    tsv: list[Path],
+    valid_source: Path | None,
+    valid_target: Path | None,
+    store: Path | None = None,
 ) -> "Raw":
+    """The [data] section with these files; empty if there are none."""
     if len(source) != len(target):
         raise RecipeError(
             f"{len(source)} --source and {len(target)} --target", hint="each source file needs a target file"
@@ -290,6 +300,8 @@ def _data(
     data: dict[str, object] = {"train": train} if train else {}
     if valid_source is not None:
         data["validation"] = [{"source": str(valid_source), "target": str(valid_target)}]
+    if store is not None:
+        data["store"] = str(store)
     return {"data": data} if data else {}
 
 

@@ -56,12 +56,20 @@ def write_store(
     vocab_size: int,
     key: str,
     progress: Callable[[int], None] | None = None,
+    write_rest: Callable[[Path], None] | None = None,
 ) -> TokenStore:
-    """Write encoded blocks as a store, as `build_store` does."""
+    """Write encoded blocks as a store, as `build_store` does.
+
+    `write_rest` adds files to it, as to a shard, which may also have no pairs.
+    """
 
     def write(temporary: Path) -> None:
         empty = StoreMeta(key, 0, 0, 0, 0, 0, max_length, vocab_size)
-        meta = _write_chunks(temporary, blocks, empty, progress)
+        meta, n_read = _write_chunks(temporary, blocks, empty, progress)
+        if write_rest is not None:
+            write_rest(temporary)
+        elif meta.n_pairs == 0:
+            raise _no_pairs(meta, n_read)
         (temporary / META_NAME).write_text(meta.to_json(), encoding="utf-8")
 
     remove_leftovers(directory.parent)  # a killed build leaves files as large as a store
@@ -97,8 +105,8 @@ def _encode_chunk(encode: Encode, max_length: int, pairs: list[LinePair]) -> Enc
 
 def _write_chunks(
     directory: Path, chunks: Iterable[EncodedBlock], meta: StoreMeta, progress: Callable[[int], None] | None
-) -> StoreMeta:
-    """Append all chunks to the files of a new store, and count pairs. Raises DataError if there are none."""
+) -> tuple[StoreMeta, int]:
+    """Append all chunks to the files of a new store, and count the pairs in it, and all that were read."""
     n_read = 0
     with ExitStack() as stack:
         files = {name: stack.enter_context((directory / name).open("xb")) for name in FILE_NAMES}
@@ -110,13 +118,15 @@ def _write_chunks(
             n_read += chunk.n_read
             if progress is not None:
                 progress(n_read)
-    if meta.n_pairs == 0:
-        raise DataError(
-            f"no pairs to train on: of {n_read} pairs {meta.n_blank} have an empty side"
-            f" and {meta.n_too_long} are longer than {meta.max_length} sub-words",
-            hint="check the two files, or increase text.max_length",
-        )
-    return meta
+    return meta, n_read
+
+
+def _no_pairs(meta: StoreMeta, n_read: int) -> DataError:
+    return DataError(
+        f"no pairs to train on: of {n_read} pairs {meta.n_blank} have an empty side"
+        f" and {meta.n_too_long} are longer than {meta.max_length} sub-words",
+        hint="check the two files, or increase text.max_length",
+    )
 
 
 def _require_vocabulary(chunk: EncodedBlock, vocab_size: int) -> None:

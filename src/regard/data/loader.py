@@ -3,12 +3,14 @@
 The batches of all epochs form one endless sequence: those of epoch 0, then those of epoch 1, and so on. An update takes
 the next `n_batches` of them. It may cross the end of an epoch, so nothing is dropped. A cursor is a position in the
 sequence. Neither depends on how many processes share the batches of an update.
+
+The epoch of a store of shards consists of windows, which are ordered one after the other.
 """
 
 import contextlib
 import threading
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, Queue
 from typing import TypeVar
 
@@ -17,6 +19,8 @@ from numpy.typing import NDArray
 
 from regard.data.batch import Batch, Collator, Examples, Place
 from regard.data.order import BatchOrder, epoch_batches, fixed_batches
+from regard.data.random_key import random_key
+from regard.data.shards import ShardedStore
 from regard.errors import DataError
 
 T = TypeVar("T")
@@ -30,6 +34,7 @@ class Cursor:
 
     epoch: int = 0
     index: int = 0
+    window: int = 0  # of the epoch; `index` counts from its beginning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,20 +55,25 @@ class Loader:
         Starting again from such a cursor gives the same updates as continuing.
         """
         cursor = start
-        order = self.epoch_order(cursor.epoch)
+        order = self.epoch_order(cursor.epoch, cursor.window)
         while True:
             update = []
             for part in range(self.n_batches):
                 while cursor.index >= len(order):
-                    cursor = Cursor(cursor.epoch + 1, 0)
-                    order = self.epoch_order(cursor.epoch)
-                place = Place(self.seed, step, cursor.epoch, cursor.index, part)
-                update.append(self.collate(self._choose(order, place), place))
-                cursor = Cursor(cursor.epoch, cursor.index + 1)
+                    cursor = self._next_window(cursor)
+                    order = self.epoch_order(cursor.epoch, cursor.window)
+                place = Place(self.seed, step, cursor.epoch, cursor.window << 40 | cursor.index, part)
+                update.append(self.collate(self._choose(order, cursor.index, place), place))
+                cursor = replace(cursor, index=cursor.index + 1)
             yield update, cursor
             step += 1
 
-    def _choose(self, order: BatchOrder, place: Place) -> NDArray[np.integer]:
+    def _next_window(self, cursor: Cursor) -> Cursor:
+        n_windows = self.examples.n_windows if isinstance(self.examples, ShardedStore) else 1
+        last = cursor.window + 1 == n_windows
+        return Cursor(cursor.epoch + last, 0, 0 if last else cursor.window + 1)
+
+    def _choose(self, order: BatchOrder, index: int, place: Place) -> NDArray[np.integer]:
         """The next batch of the epoch; during the curriculum, a random one among those that are short enough.
 
         A few are of any length (Kaiser and Sutskever, 2016, section 2.2).
@@ -71,13 +81,25 @@ class Loader:
         assert place.step is not None
         rng = np.random.Generator(np.random.PCG64(place.key("curriculum")))
         if place.step > self.curriculum or rng.random() < _ANY_LENGTH:
-            return order[place.index]
-        widths = np.max([lengths[order.pairs[order.starts]] for lengths in self.examples.lengths], axis=0)
+            return order[index]
+        widths = order.widths
         limit = widths.min() + (int(widths.max()) - int(widths.min())) * place.step / self.curriculum
         return order[int(rng.choice(np.flatnonzero(widths <= limit)))]
 
-    def epoch_order(self, epoch: int) -> BatchOrder:
-        """The batches of one epoch."""
+    def batches_per_epoch(self) -> int:
+        """Of an epoch; of a store of several windows, about."""
+        examples, n_batches = self.examples, len(self.epoch_order(0))
+        if not isinstance(examples, ShardedStore) or examples.n_windows == 1:
+            return n_batches
+        return round(n_batches * len(examples) / max(1, len(examples.window(self.seed, 0, 0).numbers)))
+
+    def epoch_order(self, epoch: int, window: int = 0) -> BatchOrder:
+        """The batches of one epoch, or of one of its windows."""
+        if isinstance(self.examples, ShardedStore):
+            pairs, seed = self.examples.window(self.seed, epoch, window), random_key(self.seed, "window", window)
+            sizes = {"max_tokens": self.max_tokens, "seed": seed, "epoch": epoch}
+            order = epoch_batches(*pairs.lengths, **sizes, weights=pairs.weights)
+            return replace(order, pairs=pairs.numbers[order.pairs])
         if self.weights is not None and not self.weights.any():
             raise DataError("all corpora have weight 0", hint="set the weight of at least one corpus above 0")
         lengths = self.examples.lengths

@@ -24,6 +24,7 @@ class BatchOrder:
     pairs: NDArray[np.integer]  # (N,) pair indices of all batches, concatenated
     starts: NDArray[np.int64]  # (n_batches,) where batch i begins in `pairs`
     ends: NDArray[np.int64]  # (n_batches,) where it ends
+    widths: NDArray[np.int32]  # (n_batches,) the length of its longest pair
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -51,7 +52,7 @@ def epoch_batches(
     # A first batch of random size moves all later boundaries, so that pairs of equal length are grouped differently.
     bounds = _batch_bounds(widths, max_tokens, first_tokens=int(max_tokens * rng.uniform(0.5, 1.0)))
     shuffled = rng.permutation(len(bounds) - 1)
-    return BatchOrder(ordered, bounds[:-1][shuffled], bounds[1:][shuffled])
+    return BatchOrder(ordered, bounds[:-1][shuffled], bounds[1:][shuffled], (widths[bounds[:-1]] - 1)[shuffled])
 
 
 def fixed_batches(*lengths: NDArray[np.integer], max_tokens: int) -> BatchOrder:
@@ -59,7 +60,7 @@ def fixed_batches(*lengths: NDArray[np.integer], max_tokens: int) -> BatchOrder:
     pairs = np.arange(len(lengths[0]), dtype=_index_type(len(lengths[0])))
     ordered, widths = _by_length(pairs, lengths, phase=0)
     bounds = _batch_bounds(widths, max_tokens, first_tokens=max_tokens)
-    return BatchOrder(ordered, bounds[:-1], bounds[1:])
+    return BatchOrder(ordered, bounds[:-1], bounds[1:], widths[bounds[:-1]] - 1)
 
 
 def _repeated(n_pairs: int, weights: NDArray[np.floating] | None, rng: np.random.Generator) -> NDArray[np.integer]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from regard.data.batch import NO_TARGET, OUTSIDE_TRAINING, Batch, Place
 from regard.data.random_key import random_key
+from regard.data.shards import ShardedStore
 from regard.data.store import TokenStore
 
 Ids = Sequence[int] | NDArray[np.integer]  # of one sentence
@@ -24,7 +25,7 @@ Resample = Callable[[list[list[int]], int], list[list[int]]]  # (sentences, seed
 class PairCollator:
     """Batches of a token store, with sub-word sampling if there is any."""
 
-    store: TokenStore
+    store: TokenStore | ShardedStore
     pad_id: int
     bos_id: int
     eos_id: int

@@ -122,21 +122,29 @@ def open_store(directory: Path, key: str) -> TokenStore | None:
         if meta.key != key:
             return None
         verify_directory(directory)
-        return TokenStore(
-            meta,
-            source_ids=_mapped(directory / "source.ids", meta.id_type, meta.n_source_tokens),
-            source_offsets=_mapped(directory / "source.offsets", OFFSET_TYPE, meta.n_pairs + 1),
-            target_ids=_mapped(directory / "target.ids", meta.id_type, meta.n_target_tokens),
-            target_offsets=_mapped(directory / "target.offsets", OFFSET_TYPE, meta.n_pairs + 1),
-            corpora=_mapped(directory / "corpus.numbers", CORPUS_TYPE, meta.n_pairs),
-        )
+        return map_store(directory)
     except STORE_ERRORS:
         return None
+
+
+def map_store(directory: Path) -> TokenStore:
+    """The store in a directory, without comparing its files with their digests; raises one of STORE_ERRORS."""
+    meta = read_meta(directory)
+    return TokenStore(
+        meta,
+        source_ids=_mapped(directory / "source.ids", meta.id_type, meta.n_source_tokens),
+        source_offsets=_mapped(directory / "source.offsets", OFFSET_TYPE, meta.n_pairs + 1),
+        target_ids=_mapped(directory / "target.ids", meta.id_type, meta.n_target_tokens),
+        target_offsets=_mapped(directory / "target.offsets", OFFSET_TYPE, meta.n_pairs + 1),
+        corpora=_mapped(directory / "corpus.numbers", CORPUS_TYPE, meta.n_pairs),
+    )
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     """A memory-mapped array; ValueError if the file has another size."""
     if path.stat().st_size != count * dtype.itemsize:
         raise ValueError(f"{path.name} has the wrong size")
+    if not count:
+        return np.zeros(0, dtype)
     # asarray: slicing an ndarray takes a tenth of the time of slicing a memmap
     return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))

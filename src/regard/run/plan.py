@@ -179,7 +179,7 @@ def _require_equal(fixed: Raw, given: Raw) -> None:
 
 
 def _steps_per_epoch(prepared: PreparedRun, scale: float = 1.0) -> int:
-    n_batches = round(scale * len(prepared.loader.epoch_order(0)))
+    n_batches = round(scale * prepared.loader.batches_per_epoch())
     return max(1, n_batches // prepared.recipe.training.n_batches)
 
 

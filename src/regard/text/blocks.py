@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.errors import DataError
 from regard.processes import n_cores
-from regard.text.lines import MAX_LINE_BYTES, ReadNotes, line_problem, read_chunks, too_long
+from regard.text.lines import MAX_LINE_BYTES, ReadNotes, line_problem, read_chunks, require_file, too_long
 
 BLOCK_BYTES = 1 << 20  # of each file, about
 _MIN_BYTES_FOR_PROCESSES = 30_000_000  # starting them takes half a second
+_BOM_BYTES = 3
 _EMPTY = np.zeros(0, np.int64)
 
 
@@ -59,6 +61,65 @@ def read_blocks(paths: Sequence[Path], notes: Sequence[ReadNotes]) -> Iterator[R
         first += n_lines
 
 
+@dataclass(frozen=True)
+class LineRange:
+    """Consecutive lines of parallel files."""
+
+    first: int  # number of the first line, from 1
+    n_lines: int
+    offsets: tuple[int, ...]  # where they begin in each file; -1 in a compressed one, which is read from its beginning
+
+    def blocks(self, paths: Sequence[Path]) -> Iterator[RawBlock]:
+        """The lines; raises DataError if there are fewer."""
+        buffers = [_Buffer(path, ReadNotes(), max(0, offset)) for path, offset in zip(paths, self.offsets, strict=True)]
+        for buffer, offset in zip(buffers, self.offsets, strict=True):
+            n_before = self.first - 1 if offset < 0 else 0
+            while n_before and (n := min(n_before, buffer.fill())):
+                buffer.take(n)
+                n_before -= n
+        done = 0
+        while done < self.n_lines:
+            n_lines = min(self.n_lines - done, *(buffer.fill() for buffer in buffers))
+            if not n_lines:
+                raise DataError(f"{paths[0]}: was changed while it was encoded", hint="encode it again")
+            yield RawBlock(self.first + done, tuple(buffer.take(n_lines) for buffer in buffers), n_lines)
+            done += n_lines
+
+
+def line_ranges(paths: Sequence[Path], n_lines: int) -> Iterator[LineRange]:
+    """The lines of parallel files, `n_lines` at a time; raises DataError if one file has more lines than another."""
+    starts, counts = zip(*(_line_starts(path, n_lines) for path in paths), strict=True)
+    if len(set(counts)) > 1:
+        message = f"{paths[0]} has {counts[0]} lines, {paths[1]} has {counts[1]}"
+        raise DataError(message, hint="`regard check` shows where they diverge")
+    for number, offsets in enumerate(zip(*starts, strict=True)):
+        first = number * n_lines
+        yield LineRange(first + 1, min(n_lines, counts[0] - first), offsets)
+
+
+def count_lines(path: Path) -> int:
+    """The number of lines of a file, which may be compressed."""
+    return _line_starts(path, 1 << 62)[1]
+
+
+def _line_starts(path: Path, every: int) -> tuple[list[int], int]:
+    """Where every so-many-th line begins (-1 in a compressed file), and the number of lines."""
+    require_file(path)
+    notes = ReadNotes()
+    starts, n_lines, n_bytes, last = [0], 0, 0, b"\n"
+    for chunk in read_chunks(path, notes, 8 * BLOCK_BYTES):
+        n_ends = chunk.count(b"\n")
+        if n_lines + n_ends >= len(starts) * every:
+            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
+            while n_lines + n_ends >= len(starts) * every:
+                starts.append(n_bytes + int(ends[len(starts) * every - n_lines - 1]) + 1)
+        n_lines, n_bytes, last = n_lines + n_ends, n_bytes + len(chunk), chunk[-1:]
+    n_lines += last != b"\n"
+    bom = _BOM_BYTES if notes.has_bom else 0
+    starts = [start + bom if start else 0 for start in starts[: -(-n_lines // every)]]
+    return [-1] * len(starts) if notes.compression else starts, n_lines
+
+
 def total_bytes(paths: Iterable[Path]) -> int | None:
     """The size of the text in files; None if one is compressed, or not a regular file."""
     total = 0
@@ -92,9 +153,9 @@ def decode_block(block: RawBlock) -> PairBlock:
 class _Buffer:
     """Complete lines that have been read from a file."""
 
-    def __init__(self, path: Path, notes: ReadNotes) -> None:
+    def __init__(self, path: Path, notes: ReadNotes, offset: int = 0) -> None:
         self._path, self._notes = path, notes
-        self._chunks = read_chunks(path, notes, BLOCK_BYTES)
+        self._chunks = read_chunks(path, notes, BLOCK_BYTES, offset)
         self._data = self._rest = b""  # complete lines; the beginning of the next one
         self._ends = _EMPTY  # of the lines in `data`
 

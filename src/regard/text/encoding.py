@@ -1,7 +1,7 @@
 """Parallel lines → ids, a block at a time: decoded, normalised, and split into training and held-out pairs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from math import ceil
@@ -68,6 +68,10 @@ class EncodedBlock:
         sides = self.source.select(keep), self.target.select(keep)
         counts = self.n_read, self.n_blank, self.n_too_long
         return EncodedBlock(*sides, self.corpora[keep], self.target_hashes[keep], *counts)
+
+    def of_corpus(self, number: int) -> "EncodedBlock":
+        """The same pairs, with the index of their corpus."""
+        return replace(self, corpora=np.full(len(self.corpora), number, np.uint8))
 
 
 @dataclass(frozen=True)

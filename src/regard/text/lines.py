@@ -122,12 +122,17 @@ def line_problem(raw: bytes) -> tuple[str, str]:
         return f"not valid UTF-8 (byte 0x{raw[error.start]:02x} at column {column})", hint
 
 
-def read_chunks(path: Path, notes: ReadNotes, n_bytes: int) -> Iterator[bytes]:
-    """The bytes of a file, decompressed and without a byte order mark, in chunks of about `n_bytes`."""
+def read_chunks(path: Path, notes: ReadNotes, n_bytes: int, offset: int = 0) -> Iterator[bytes]:
+    """The bytes of a file, decompressed and without a byte order mark, in chunks of about `n_bytes`.
+
+    An `offset` is a position in a file that is not compressed.
+    """
     with _opened(path, notes) as stream:
+        if offset:
+            stream.seek(offset)
         chunks = iter(partial(stream.read, n_bytes), b"")
         for number, chunk in enumerate(chunks):
-            yield chunk if number else _without_bom(chunk, path, notes)
+            yield chunk if number or offset else _without_bom(chunk, path, notes)
 
 
 def too_long(path: Path, number: int) -> DataError:

@@ -84,18 +84,19 @@ def train_tokenizer(
     mask: bool = False,
     seed: int = 1,
     normalised: bool = False,
+    n_lines: int | None = None,
 ) -> bytes:
     """Train SentencePiece on the lines and return its model file. Deterministic.
 
     `size` includes the special pieces and the 256 bytes, which words do not have. By default it depends on the number
     of lines; it is all characters, or all words that occur twice. The vocabulary is smaller if the corpus has fewer
     pieces. A large corpus is sampled. With `mask`, there is a piece for hidden words. `normalised` lines are
-    not normalised again.
+    not normalised again. `n_lines` is the number of all lines, if `lines` are only some of them.
     """
     if kind == "imported":
         raise DataError("text.kind = 'imported' is the vocabulary of an imported model", hint="start --from that model")
     controls = [*map(tag_piece, tags), *([MASK] if mask else [])]
-    sample, n_lines = _sample(_usable(lines, normalised), seed)
+    sample, n_given = _sample(_usable(lines, normalised), seed)
     if not sample:
         raise DataError(
             "there is no text to train a vocabulary on", hint="check the training files: they are empty or blank"
@@ -107,7 +108,7 @@ def train_tokenizer(
         sample = _without_unknown_word(sample)
     if size is None:
         minimum = _min_size(characters, coverage, len(controls))
-        size = _default_size(kind, sample, len(controls), max(default_vocab_size(n_lines), minimum))
+        size = _default_size(kind, sample, len(controls), max(default_vocab_size(n_lines or n_given), minimum))
     if kind in ("char", "word") and size < (smallest := MIN_SIZES[kind] + len(controls)):
         raise DataError(f"a vocabulary of {size} is too small for this corpus", hint=f"use at least {smallest}")
     try:

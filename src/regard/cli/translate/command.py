@@ -3,12 +3,13 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from regard.cli.evaluate import Beam, Engine, LengthPenalty, Target
-from regard.errors import UserError
+from regard.cli.parts import Part, Ray, parse_part
+from regard.errors import DataError, UserError
 
 
 def translate(
@@ -46,17 +47,44 @@ def translate(
         typer.Option(metavar="REGEX", help="Keep what this matches, like numbers and placeholders. Repeatable."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted command; needs --out.")] = False,
+    part: Part = None,
+    join: Annotated[
+        bool, typer.Option("--join", help="Join the parts of --out, when all have been translated.")
+    ] = False,
+    ray: Ray = None,
+    parts: Annotated[int, typer.Option(metavar="N", min=1, help="With --ray: the number of parts.")] = 16,
     warnings: Annotated[
         bool, typer.Option("--warnings", help="List the doubtful translations, with line numbers and reasons.")
     ] = False,
 ) -> None:
     """Translate text line by line. Blank lines stay blank; the sentences of a line are translated one by one."""
+    given = dict(locals())
     if nbest > 1 and form == "text":
         raise UserError("--nbest needs --format tsv or jsonl", hint="text has one translation per line")
     if nbest > beam and sample is None:
         raise UserError(f"--nbest {nbest} needs a beam of at least {nbest}", hint=f"add --beam {nbest}")
     if resume and out is None:
         raise UserError("--resume needs --out FILE", hint="output to a pipe cannot be resumed")
+    if part is not None or join or ray is not None:
+        if files is None or len(files) != 1 or out is None or out.is_dir():
+            raise UserError("--part, --join and --ray need one FILE and --out FILE", hint="name both files")
+        if not files[0].is_file():
+            raise DataError(f"{files[0]}: no such file", hint="check the path")
+    from regard.cli.translate.parts import join_parts, part_lines, part_path
+    from regard.cli.translate.stream import line_progress
+    from regard.ray_tasks import ray_map
+
+    if ray is not None:
+        assert files is not None and out is not None
+        places = {"run": run.absolute(), "files": [files[0].absolute()], "out": out.absolute()}
+        tasks = [given | places | {"ray": None, "resume": True, "part": f"{i}/{parts}"} for i in range(1, parts + 1)]
+        with line_progress(parts) as advance:
+            for _ in ray_map(translate_part, tasks, ray, whole_machines=True):
+                advance(1)
+    if join or ray is not None:
+        assert files is not None and out is not None
+        sys.stderr.write(f"{join_parts(files[0], out):,} lines in {out}\n")
+        return
     from regard.cli.model_path import model_path
     from regard.cli.translate.output import Audit, OutputFormat, translate_stream
     from regard.cli.translate.stream import LineStream, file_pairs
@@ -65,6 +93,12 @@ def translate(
     from regard.translator.translator import BATCH_CHARACTERS, DETAILED_BATCH_CHARACTERS
 
     pairs = file_pairs(files or [], out, run)
+    lines = None
+    if part is not None:
+        assert out is not None and pairs[0].source is not None
+        division = parse_part(part)
+        lines = part_lines(pairs[0].source, division)
+        pairs = [replace(pairs[0], out=part_path(out, division))]
     sampling = Sampling(temperature=sample, seed=seed) if sample is not None else None
     audit = Audit(list_warnings=warnings)
     with Translator.load(
@@ -80,14 +114,19 @@ def translate(
         )
         output = OutputFormat(form, options, prefix, target, not no_split)
         limit = DETAILED_BATCH_CHARACTERS if output.needs_details else BATCH_CHARACTERS
-        identity, several = output.identity(translator), len(pairs) > 1
+        identity, keep = output.identity(translator), len(pairs) > 1 or part is not None
         streams = [
-            LineStream(pair, resume=resume, identity=identity, max_characters=limit, keep_state=several)
+            LineStream(pair, resume=resume, identity=identity, max_characters=limit, keep_state=keep, lines=lines)
             for pair in pairs
         ]
         for stream in streams:
             if not stream.sink.finished:
                 translate_stream(translator, stream, output, audit)
-        for stream in streams:
+        for stream in streams if part is None else ():  # --join needs it
             stream.sink.remove_state()
     sys.stderr.writelines(f"{line}\n" for line in audit.lines())
+
+
+def translate_part(arguments: dict[str, Any]) -> None:
+    """Translate one part of a file, in a task on a cluster."""
+    translate(**arguments)

@@ -57,7 +57,7 @@ class ResumableFile:
         self._out, self._identity, self._keep_state = out, identity, keep_state
         self.finished = False
         self._part = out.with_name(f".{out.name}.part")
-        self._state = out.with_name(f".{out.name}.part.json")
+        self._state = state_path(out)
         self.n_lines, self._n_bytes = self._read_state() if resume else (0, 0)
         self._file: BinaryIO  # open inside the `with` block
 
@@ -144,6 +144,11 @@ class ResumableFile:
     def _failed(self, error: OSError) -> UserError:
         hint = "free some space, then add --resume" if error.errno == errno.ENOSPC else "choose another --out"
         return UserError(f"cannot write {self._out}: {(error.strerror or str(error)).lower()}", hint=hint)
+
+
+def state_path(out: Path) -> Path:
+    """Where the state of an output file is."""
+    return out.with_name(f".{out.name}.part.json")
 
 
 def _compress(data: bytes, suffix: str) -> bytes:

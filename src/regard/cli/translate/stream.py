@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from queue import Empty, Queue
 from shlex import quote
@@ -80,7 +81,7 @@ class LineStream:
     """Reads batches of lines from one file and writes text to another.
 
     `identity` describes everything else that the output depends on: `--resume` refuses a partial output with another
-    identity. `max_characters` limits a batch.
+    identity. `max_characters` limits a batch. `lines`, counted from 0, are those to translate; by default all.
     """
 
     def __init__(
@@ -91,8 +92,9 @@ class LineStream:
         identity: str,
         max_characters: int = BATCH_CHARACTERS,
         keep_state: bool = False,
+        lines: range | None = None,
     ) -> None:
-        self.name = pair.name
+        self.name, self._lines = pair.name, lines
         self.read_notes = ReadNotes()
         self._source, self._max_characters = pair.source, max_characters
         self.sink: StandardOutput | ResumableFile = StandardOutput()
@@ -101,12 +103,14 @@ class LineStream:
 
     def batches(self) -> Iterator[list[str]]:
         """Batches of the lines that are not written yet; an empty batch means that no line is waiting."""
-        return _read_batches(self._source or STDIN, self.sink.n_lines, self.read_notes, self._max_characters)
+        return _read_batches(
+            self._source or STDIN, self.sink.n_lines, self.read_notes, self._max_characters, self._lines
+        )
 
     @contextmanager
     def writer(self) -> Iterator[Callable[[str, int], None]]:
         """Yields a function `write(text, n_lines)`; the output file is complete at the end of the `with` block."""
-        with self.sink as sink, _file_progress(self._source, sink.n_lines) as advance:
+        with self.sink as sink, _file_progress(self._source, sink.n_lines, self._lines) as advance:
 
             def write(text: str, n_lines: int) -> None:
                 sink.write(text.encode("utf-8", "replace"), n_lines)
@@ -141,13 +145,16 @@ class _LineQueue:
         return item
 
 
-def _read_batches(path: Path, skip: int, notes: ReadNotes, max_characters: int) -> Iterator[list[str]]:
+def _read_batches(
+    path: Path, skip: int, notes: ReadNotes, max_characters: int, lines: range | None
+) -> Iterator[list[str]]:
     """Batches of the lines after the first `skip`; an empty batch when no line is waiting."""
     queue, is_pipe = _LineQueue(), not path.is_file()
 
     def read() -> None:
         try:
-            for line in read_lines(path, on_bad="replace", notes=notes):
+            bounds = (None,) if lines is None else (lines.start, lines.stop)
+            for line in islice(read_lines(path, on_bad="replace", notes=notes), *bounds):
                 queue.put(line)
             queue.put(None)
         except BaseException as error:  # raised again by the consumer
@@ -189,11 +196,13 @@ def _full_identity(pair: FilePair, identity: str) -> str:
     return json.dumps([str(pair.source.absolute()), status.st_size, status.st_mtime_ns, identity])
 
 
-def _file_progress(source: Path | None, n_done: int) -> AbstractContextManager[Callable[[int], None]]:
+def _file_progress(
+    source: Path | None, n_done: int, lines: range | None
+) -> AbstractContextManager[Callable[[int], None]]:
     """A bar for translating a large file."""
     if source is None or not sys.stderr.isatty() or source.stat().st_size < _MIN_BYTES_FOR_PROGRESS_BAR:
         return nullcontext(lambda n_lines: None)
-    return line_progress(_count_lines(source), n_done)
+    return line_progress(_count_lines(source) if lines is None else len(lines), n_done)
 
 
 @contextmanager

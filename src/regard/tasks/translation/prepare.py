@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from regard.artifact import Description
 from regard.data import TokenStore, open_store, write_store
 from regard.data.build import LinePair
-from regard.errors import DataError, RunError
+from regard.data.shards import ShardedStore, ShardIndex
+from regard.errors import ArtifactError, DataError, RecipeError, RunError
 from regard.processes import ordered_map
 from regard.tasks.task import OnProgress
 from regard.tasks.translation.sections import DataConfig, TextConfig
@@ -31,6 +32,7 @@ from regard.text import (
     held_out_share,
     is_held_out,
     normalise,
+    read_tokenizers,
     train_tokenizer,
 )
 from regard.text.blocks import RawBlock, total_bytes, useful_processes
@@ -40,6 +42,8 @@ from regard.text.encoding import EncodedBlock, Encoding, Split, encode_block, tr
 from regard.text.language_profile import make_profile
 from regard.text.languages import Languages, find_languages
 from regard.text.lines import require_file
+from regard.translator.protected import number_facts
+from regard.translator.splitting import sentence_facts
 
 MAX_PROFILE_PAIRS = 4_000  # of all corpora together; letter frequencies are stable long before
 KEPT_HELD_OUT = 0.02  # share of the general text that measures whether a fine-tuned model has forgotten
@@ -248,13 +252,41 @@ def _encode(corpora: Corpora, how: Encode, on_progress: OnProgress) -> Iterator[
         yield unseen(general, seen)
 
 
-def unseen(held_out: list[EncodedBlock], training: Sequence[Hashes]) -> list[EncodedBlock]:
+def unseen(held_out: list[EncodedBlock], training: Iterable[Hashes]) -> list[EncodedBlock]:
     """The held-out pairs whose target is not in the training set, given by hashes, with another source."""
     wanted = np.unique(np.concatenate([block.target_hashes for block in held_out] or [np.zeros(0, np.uint64)]))
     seen = np.unique(np.concatenate([part[np.isin(part, wanted)] for part in training] or [wanted[:0]]))
     kept = [block.select(~np.isin(block.target_hashes, seen)) for block in held_out]
     n_kept, n_all = (sum(len(block.corpora) for block in blocks) for blocks in (kept, held_out))
     return kept if n_kept >= MIN_UNSEEN * n_all else held_out
+
+
+def text_facts(
+    pairs: Sequence[tuple[list[int], list[int]]], tokenizers: TokenizerPair, languages: dict[str, Any]
+) -> dict[str, float]:
+    """What the training text is like: sentences per line, whether its translations keep numbers."""
+    texts = [(tokenizers.source.decode(source), tokenizers.target.decode(target)) for source, target in pairs]
+    return sentence_facts((source for source, _ in texts), languages) | number_facts(texts)
+
+
+def store_values(store: Path, text: TextConfig) -> dict[str, Any]:
+    """The values of a recipe that follow from a store of shards; raises RecipeError for other ones in the recipe."""
+    index = ShardIndex.read(store)
+    for name in text.model_fields_set - {"sampling"}:
+        if (value := text.model_dump(mode="json")[name]) != (stored := index.text.get(name)):
+            raise RecipeError(f"text.{name} cannot be {value!r}: it is {stored!r} in {store}", hint="leave it out")
+    return {"data": {"fingerprint": index.key, "held_out": 0.0}, "text": dict(index.text)}
+
+
+def open_shards(store: Path, fingerprint: str | None) -> tuple[ShardedStore, TokenStore, TokenizerPair]:
+    """The training set, the validation set and the vocabulary of a store of shards."""
+    index = ShardIndex.read(store)
+    if index.key != fingerprint:
+        raise _changed(f"{store} has changed since this run began")
+    validation = open_store(store / "validation", index.key)
+    if validation is None:
+        raise ArtifactError(f"{store / 'validation'} is damaged", hint=f"run regard encode --out {store} --join")
+    return ShardedStore(store, index), validation, read_tokenizers(store / "tokenizer")
 
 
 def corpus_weights(data: DataConfig, train: TokenStore) -> NDArray[np.float32]:

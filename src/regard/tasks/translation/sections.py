@@ -48,7 +48,8 @@ class CorpusConfig(BaseModel, frozen=True, extra="forbid"):
 class DataConfig(BaseModel, frozen=True, extra="forbid"):
     """Training and validation data."""
 
-    train: tuple[CorpusConfig, ...] = Field(min_length=1, max_length=255)
+    train: tuple[CorpusConfig, ...] = Field(default=(), max_length=255)
+    store: FullPath | None = None  # in place of train: a token store that `regard encode` has built
     validation: tuple[CorpusConfig, ...] = ()
     keep: tuple[CorpusConfig, ...] = Field(default=(), max_length=100)  # fine-tuning: general text, against forgetting
     held_out: float | None = Field(default=None, ge=0, lt=1)  # share of train, if there is no validation set

@@ -13,6 +13,7 @@ import torch
 
 from regard.artifact import Description, LoadedModel, search_options
 from regard.data import Batch, PairCollator, TokenStore
+from regard.data.shards import ShardedStore, ShardIndex
 from regard.data.store import random_store
 from regard.engines.alignment_head import alignment_facts
 from regard.engines.ctranslate2.convert import SUBDIRECTORY, convert, unsupported_reason
@@ -31,6 +32,9 @@ from regard.tasks.translation.prepare import (
     language_facts,
     make_stores,
     make_tokenizers,
+    open_shards,
+    store_values,
+    text_facts,
 )
 from regard.tasks.translation.scores import best_length_penalty, score_translations
 from regard.tasks.translation.sections import DataConfig, TextConfig
@@ -40,8 +44,6 @@ from regard.text.vocabulary import default_vocab_size
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode, score_terms
 from regard.translator import Translator
-from regard.translator.protected import number_facts
-from regard.translator.splitting import sentence_facts
 from regard.translator.warning_signs import warning_facts
 
 SAMPLED_LINES = 20_000  # of the training text, to see what it is like
@@ -67,7 +69,7 @@ class TranslationRecipe(Protocol):
 class TranslationData(Data):
     """Token stores and their tokenizers."""
 
-    train: TokenStore
+    train: TokenStore | ShardedStore
     validation: TokenStore
     tokenizers: TokenizerPair
     general: TokenStore | None = None  # held-out general text, if a model is fine-tuned with some
@@ -91,6 +93,11 @@ class Translation(Task[TranslationData]):
         best_by = recipe.training.best_by
         if best_by in ("bleu", "chrf") and not recipe.training.translated:
             raise ValueError(f"best_by = '{best_by}' needs translated to be above 0")
+        data = recipe.data
+        if (data.store is None) == (not data.train):
+            raise ValueError("data.train is missing" if data.store is None else "give either data.train or data.store")
+        if data.store is not None and (data.validation or data.keep):
+            raise ValueError("data.store has its own validation set, and no general text")
         if recipe.data.keep and recipe.start_from is None:
             raise ValueError("data.keep is general text for fine-tuning: it needs start_from")
 
@@ -102,6 +109,8 @@ class Translation(Task[TranslationData]):
         return Inherited({"text": values}, {"text": values | {"vocabulary": size}})
 
     def examine(self, recipe: TranslationRecipe, on_progress: OnProgress) -> Examined:
+        if recipe.data.store is not None:
+            return Examined(store_values(recipe.data.store, recipe.text))
         states = file_states(recipe.data)
         n_pairs, reports = examine_corpora(recipe.data, on_progress)
         values = data_values(recipe.data, n_pairs, recipe.training.seed)
@@ -113,6 +122,8 @@ class Translation(Task[TranslationData]):
         self, recipe: TranslationRecipe, parent: Description | None, cache: Path, on_progress: OnProgress
     ) -> TranslationData:
         """Tokenizers and token stores."""
+        if recipe.data.store is not None:
+            return _prepare_store(recipe, parent)
         corpora = Corpora.of(recipe.data, recipe.training.seed)
         if parent is not None:
             tokenizers = parent.tokenizers
@@ -136,7 +147,7 @@ class Translation(Task[TranslationData]):
             facts={
                 "max_length": recipe.text.max_length,
                 **languages,
-                **_text_facts(train, tokenizers, languages),
+                **text_facts(_sampled_pairs(train, SAMPLED_LINES), tokenizers, languages),
             },
             weights=corpus_weights(recipe.data, train),
             general=general,
@@ -170,7 +181,8 @@ class Translation(Task[TranslationData]):
         )
 
     def describe_data(self, recipe: TranslationRecipe, data: TranslationData) -> str:
-        files = ", ".join(path.name for corpus in recipe.data.learned for path in corpus.corpus().files)
+        names = [path.name for corpus in recipe.data.learned for path in corpus.corpus().files]
+        files = ", ".join(names if recipe.data.store is None else ShardIndex.read(recipe.data.store).files)
         return f"{files} ({len(data.train):,} pairs)"
 
     def validate(
@@ -241,7 +253,32 @@ class Translation(Task[TranslationData]):
         return Lens.load(described.directory).look(str(value))
 
 
-def _collator(store: TokenStore, tokenizers: TokenizerPair, sampling: float) -> PairCollator:
+def _prepare_store(recipe: TranslationRecipe, parent: Description | None) -> TranslationData:
+    """The data of a token store that `regard encode` has built."""
+    assert recipe.data.store is not None
+    train, validation, tokenizers = open_shards(recipe.data.store, recipe.data.fingerprint)
+    if parent is not None and parent.tokenizers.files() != tokenizers.files():
+        message = f"{recipe.data.store} was encoded with another vocabulary than that of {parent.directory}"
+        raise DataError(message, hint="encode the text with --from that model")
+    return TranslationData(
+        train=train,
+        validation=validation,
+        tokenizers=tokenizers,
+        collate=_collator(train, tokenizers, recipe.text.sampling),
+        collate_validation=_collator(validation, tokenizers, 0.0),
+        n_targets=train.meta.n_target_tokens,
+        sizes=tokenizers.sizes,
+        assets=tokenizers.files(),
+        facts={"max_length": recipe.text.max_length, **train.index.facts},
+        counts={
+            "n_blank": train.meta.n_blank,
+            "n_too_long": train.meta.n_too_long,
+            "vocabulary": tokenizers.target.size,
+        },
+    )
+
+
+def _collator(store: TokenStore | ShardedStore, tokenizers: TokenizerPair, sampling: float) -> PairCollator:
     def resampler(tokenizer: Tokenizer) -> Any:
         return (lambda ids, seed: tokenizer.sample_many(ids, sampling, seed)) if sampling else None
 
@@ -261,13 +298,6 @@ def _sampled_pairs(store: TokenStore, n: int) -> list[tuple[list[int], list[int]
     step = max(1, ceil(len(store) / max(1, n)))
     pairs = (store.pair(number) for number in range(0, len(store), step))
     return [(source.tolist(), target.tolist()) for source, target in islice(pairs, n)]
-
-
-def _text_facts(store: TokenStore, tokenizers: TokenizerPair, languages: dict[str, Any]) -> dict[str, float]:
-    """What the training text is like: sentences per line, whether its translations keep numbers."""
-    pairs = _sampled_pairs(store, SAMPLED_LINES)
-    texts = [(tokenizers.source.decode(source), tokenizers.target.decode(target)) for source, target in pairs]
-    return sentence_facts((source for source, _ in texts), languages) | number_facts(texts)
 
 
 def alignment_batches(data: TranslationData, max_tokens: int) -> Iterator[Batch]:
