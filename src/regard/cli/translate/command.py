@@ -3,13 +3,16 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from regard.cli.evaluate import Beam, Engine, LengthPenalty, Target
 from regard.cli.parts import Part, Ray, parse_part
 from regard.errors import DataError, UserError
+
+if TYPE_CHECKING:
+    from regard.cli.translate.stream import FilePair
 
 
 def translate(
@@ -65,25 +68,7 @@ def translate(
         raise UserError(f"--nbest {nbest} needs a beam of at least {nbest}", hint=f"add --beam {nbest}")
     if resume and out is None:
         raise UserError("--resume needs --out FILE", hint="output to a pipe cannot be resumed")
-    if part is not None or join or ray is not None:
-        if files is None or len(files) != 1 or out is None or out.is_dir():
-            raise UserError("--part, --join and --ray need one FILE and --out FILE", hint="name both files")
-        if not files[0].is_file():
-            raise DataError(f"{files[0]}: no such file", hint="check the path")
-    from regard.cli.translate.parts import join_parts, part_lines, part_path
-    from regard.cli.translate.stream import line_progress
-    from regard.ray_tasks import ray_map
-
-    if ray is not None:
-        assert files is not None and out is not None
-        places = {"run": run.absolute(), "files": [files[0].absolute()], "out": out.absolute()}
-        tasks = [given | places | {"ray": None, "resume": True, "part": f"{i}/{parts}"} for i in range(1, parts + 1)]
-        with line_progress(parts) as advance:
-            for _ in ray_map(translate_part, tasks, ray, whole_machines=True):
-                advance(1)
-    if join or ray is not None:
-        assert files is not None and out is not None
-        sys.stderr.write(f"{join_parts(files[0], out):,} lines in {out}\n")
+    if (part is not None or join or ray is not None) and _is_joined(given, files or [], out):
         return
     from regard.cli.model_path import model_path
     from regard.cli.translate.output import Audit, OutputFormat, translate_stream
@@ -95,10 +80,7 @@ def translate(
     pairs = file_pairs(files or [], out, run)
     lines = None
     if part is not None:
-        assert out is not None and pairs[0].source is not None
-        division = parse_part(part)
-        lines = part_lines(pairs[0].source, division)
-        pairs = [replace(pairs[0], out=part_path(out, division))]
+        lines, pairs = _part(pairs[0], parse_part(part))
     sampling = Sampling(temperature=sample, seed=seed) if sample is not None else None
     audit = Audit(list_warnings=warnings)
     with Translator.load(
@@ -125,6 +107,37 @@ def translate(
         for stream in streams if part is None else ():  # --join needs it
             stream.sink.remove_state()
     sys.stderr.writelines(f"{line}\n" for line in audit.lines())
+
+
+def _is_joined(given: dict[str, Any], files: list[Path], out: Path | None) -> bool:
+    """Translate parts on a cluster and join them, or only join them; False if there is a part to translate here."""
+    from regard.cli.translate.parts import join_parts
+    from regard.cli.translate.stream import line_progress
+    from regard.ray_tasks import ray_map
+
+    if len(files) != 1 or out is None or out.is_dir():
+        raise UserError("--part, --join and --ray need one FILE and --out FILE", hint="name both files")
+    if not files[0].is_file():
+        raise DataError(f"{files[0]}: no such file", hint="check the path")
+    if given["part"] is not None:
+        return False
+    if given["ray"] is not None:
+        places = {"run": given["run"].absolute(), "files": [files[0].absolute()], "out": out.absolute()}
+        n = given["parts"]
+        tasks = [given | places | {"ray": None, "resume": True, "part": f"{i}/{n}"} for i in range(1, n + 1)]
+        with line_progress(n, noun="parts") as advance:
+            for _ in ray_map(translate_part, tasks, given["ray"], whole_machines=True):
+                advance(1)
+    sys.stderr.write(f"{join_parts(files[0], out):,} lines in {out}\n")
+    return True
+
+
+def _part(pair: "FilePair", part: tuple[int, int]) -> tuple[range, list["FilePair"]]:
+    """The lines of a part, and where they are written."""
+    from regard.cli.translate.parts import part_lines, part_path
+
+    assert pair.source is not None and pair.out is not None
+    return part_lines(pair.source, part), [replace(pair, out=part_path(pair.out, part))]
 
 
 def translate_part(arguments: dict[str, Any]) -> None:

@@ -206,8 +206,8 @@ def _file_progress(
 
 
 @contextmanager
-def line_progress(total: int | None, n_done: int = 0) -> Iterator[Callable[[int], None]]:
-    """A bar that disappears when it is complete; yields a function that advances it by a number of lines.
+def line_progress(total: int | None, n_done: int = 0, noun: str = "lines") -> Iterator[Callable[[int], None]]:
+    """A bar that disappears when it is complete; yields a function that advances it by a number of lines, or `noun`.
 
     Nothing is shown if stderr is not a terminal.
     """
@@ -217,7 +217,7 @@ def line_progress(total: int | None, n_done: int = 0) -> Iterator[Callable[[int]
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("translating"), BarColumn(), MofNCompleteColumn(), TextColumn("lines"), TimeRemainingColumn())
+    columns = (TextColumn("translating"), BarColumn(), MofNCompleteColumn(), TextColumn(noun), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("translating", total=total, completed=n_done)
         yield lambda n_lines: bar.advance(task, n_lines)
