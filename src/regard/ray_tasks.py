@@ -37,7 +37,11 @@ def ray_map(
         ) from error
     try:
         n_cpus = min(node["Resources"].get("CPU", 1.0) for node in ray.nodes() if node["Alive"])
-        task: Any = ray.remote(num_cpus=n_cpus if whole_machines else 1, max_retries=_MAX_RETRIES)(function)
+
+        def call(value: T) -> R:
+            return function(value)
+
+        task: Any = ray.remote(num_cpus=n_cpus if whole_machines else 1, max_retries=_MAX_RETRIES)(call)
         pending = [task.remote(value) for value in inputs]
         while pending:
             ready, pending = ray.wait(pending)
