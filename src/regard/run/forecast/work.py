@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from regard.data.shards import ShardedStore
 from regard.models import Model
 from regard.run.build import PreparedRun
 from regard.training.optimizers import NEWTON_SCHULZ_STEPS, declared_matrices
@@ -40,9 +42,16 @@ class Work(NamedTuple):
 def measure_work(prepared: PreparedRun, scale: float = 1.0) -> Work:
     """`scale`: how many examples of the whole text each prepared one stands for."""
     config, order = prepared.recipe.training, prepared.loader.epoch_order(0)
+    train, all_lengths = prepared.data.train, prepared.data.cost_lengths
+    numbers = None
+    if isinstance(train, ShardedStore):  # one window stands for all
+        window = train.window(config.seed, 0, 0)
+        numbers, all_lengths, scale = window.numbers, window.lengths, scale * len(train) / len(window.numbers)
+        ranks = np.argsort(numbers)
+        order = replace(order, pairs=ranks[np.searchsorted(numbers, order.pairs, sorter=ranks)])
     with torch.device("meta"):
         model = prepared.spec.build()
-    lengths = np.stack([np.asarray(side, dtype=np.int64) for side in prepared.data.cost_lengths], 1)  # (N, sides)
+    lengths = np.stack([np.asarray(side, dtype=np.int64) for side in all_lengths], 1)  # (N, sides)
     if model.cost_lengths is not None:
         lengths = np.tile(model.cost_lengths, (len(lengths), 1))
     rng = np.random.default_rng(config.seed)
@@ -60,6 +69,7 @@ def measure_work(prepared: PreparedRun, scale: float = 1.0) -> Work:
     outputs = np.add.reduceat(real[:, 1], np.concatenate([[0], counts.cumsum()[:-1]]))  # (n_batches,)
     with_padding = counts * (padded[:, 0] - padded[:, 1]) + outputs
     passes, n = 2 if config.r_drop else 1, len(batches)
+    heaviest = batches[int(with_padding.argmax())]
     per_step = passes * config.n_batches / n
     return Work(
         flops=per_step * float(real[:, 0].sum()),
@@ -68,7 +78,7 @@ def measure_work(prepared: PreparedRun, scale: float = 1.0) -> Work:
         n_tokens=config.n_batches / n * float(lengths[examples][:, -1].sum()),
         n_examples=config.n_batches / n * float(counts.sum()),
         steps_per_epoch=max(1, round(scale * len(order)) // config.n_batches),
-        heaviest=batches[int(with_padding.argmax())],
+        heaviest=heaviest if numbers is None else numbers[heaviest],
         heaviest_flops=passes * float(with_padding.max()),
     )
 

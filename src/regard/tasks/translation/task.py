@@ -9,7 +9,9 @@ from math import ceil, exp
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.artifact import Description, LoadedModel, search_options
 from regard.data import Batch, PairCollator, TokenStore
@@ -73,6 +75,14 @@ class TranslationData(Data):
     validation: TokenStore
     tokenizers: TokenizerPair
     general: TokenStore | None = None  # held-out general text, if a model is fine-tuned with some
+
+    @property
+    def cost_lengths(self) -> tuple[NDArray[np.integer], ...]:
+        """Of all examples; of a store of shards, their mean."""
+        if not isinstance(self.train, ShardedStore):
+            return self.train.lengths
+        meta = self.train.meta
+        return np.array([meta.n_source_tokens // len(self.train)]), np.array([meta.n_target_tokens // len(self.train)])
 
 
 class Translation(Task[TranslationData]):
