@@ -142,9 +142,9 @@ def train(
 
     settings = read_settings(
         out, source=source, target=target, tsv=tsv, store=store, corpus=corpus, valid_source=valid_source,
-        valid_target=valid_target, labels=labels, text=text, valid_labels=valid_labels, valid_text=valid_text, stories=stories,
-        valid_stories=valid_stories, images=images, valid_images=valid_images, architecture=architecture, budget=budget,
-        recipe=recipe, setting=setting, start_from=start_from, keep=keep,
+        valid_target=valid_target, labels=labels, text=text, valid_labels=valid_labels, valid_text=valid_text,
+        stories=stories, valid_stories=valid_stories, images=images, valid_images=valid_images,
+        architecture=architecture, budget=budget, recipe=recipe, setting=setting, start_from=start_from, keep=keep,
     )  # fmt: skip
     if not settings.get("data") and not (out / "recipe.toml").exists():
         raise no_data()

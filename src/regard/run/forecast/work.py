@@ -46,7 +46,8 @@ def measure_work(prepared: PreparedRun, scale: float = 1.0) -> Work:
     numbers = None
     if isinstance(train, ShardedStore):  # one window stands for all
         window = train.window(config.seed, 0, 0)
-        numbers, all_lengths, scale = window.numbers, window.lengths, scale * len(train) / len(window.numbers)
+        numbers, all_lengths = window.numbers, tuple(side + 1 for side in window.lengths)
+        scale *= len(train) / len(numbers)
         ranks = np.argsort(numbers)
         order = replace(order, pairs=ranks[np.searchsorted(numbers, order.pairs, sorter=ranks)])
     with torch.device("meta"):

@@ -80,9 +80,9 @@ class TranslationData(Data):
     def cost_lengths(self) -> tuple[NDArray[np.integer], ...]:
         """Of all examples; of a store of shards, their mean."""
         if not isinstance(self.train, ShardedStore):
-            return self.train.lengths
-        meta = self.train.meta
-        return np.array([meta.n_source_tokens // len(self.train)]), np.array([meta.n_target_tokens // len(self.train)])
+            return super().cost_lengths
+        meta, n = self.train.meta, len(self.train)
+        return np.array([1 + meta.n_source_tokens // n]), np.array([1 + meta.n_target_tokens // n])
 
 
 class Translation(Task[TranslationData]):
