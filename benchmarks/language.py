@@ -106,7 +106,7 @@ def words(given: argparse.Namespace) -> list[str]:
         length = ["--set", f"training.steps={steps}"] if steps else ["--budget", given.budget]
         train(given, run, [*settings, *(f"text.{key}={value}" for key, value in WORDS.items())], *length)
         finished, result = events(run, "finished")[-1], evaluate(run, given.data / "test.txt")
-        if result["details"]["n_words"] + result["details"]["n_lines"] != N_TEST_TOKENS:
+        if result["n_words"] + result["n_lines"] != N_TEST_TOKENS:
             print("this is not the test set of wikitext-2: its perplexity compares with no published one")
         low, high = result["intervals"]["perplexity"]
         size, metrics = f"{finished['n_parameters'] / 1e6:.1f}M", result["metrics"]
@@ -324,7 +324,8 @@ def gpt2(precision: str, n_steps: int) -> float:
     ids = random_rows()
     config = GPT2Config(
         vocab_size=N_SYMBOLS, n_positions=SEGMENT, n_embd=SHAPE["d_model"], n_layer=SHAPE["n_layers"],
-        n_head=SHAPE["n_heads"], n_inner=SHAPE["d_ff"], use_cache=False,
+        n_head=SHAPE["n_heads"], n_inner=SHAPE["d_ff"], use_cache=False, bos_token_id=3,
+        eos_token_id=3,
     )  # fmt: skip
     model = GPT2LMHeadModel(config).train()
     optimizer = torch.optim.Adam(model.parameters(), 1e-4)
