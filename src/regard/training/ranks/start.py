@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -171,6 +172,14 @@ def _connect_group(identity: Identity, device: torch.device) -> int:
     if identity.store is not None:
         store = {"store": identity.store, "rank": identity.rank, "world_size": identity.world_size}
         os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
+    else:  # torchrun's store still has the addresses of processes from before a restart
+        [found] = islice(_C10D.rendezvous("env://"), 1)
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = {
+            "store": _C10D.PrefixStore(f"regard-{attempt}", found[0]),
+            "rank": identity.rank,
+            "world_size": identity.world_size,
+        }
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     try:
         dist.init_process_group(backend, timeout=timedelta(seconds=_SECONDS_TO_START), **store)
