@@ -247,7 +247,8 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise UserError("reading images needs the package Pillow", hint='pip install "regard[images]"') from error
+        hint = "in Regard's directory, run: pip install '.[images]'"
+        raise UserError("reading images needs the package Pillow", hint=hint) from error
     return Image
 
 

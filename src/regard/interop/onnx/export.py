@@ -30,7 +30,7 @@ from regard.interop.original import Exported, Original, Target
 from regard.interop.probe import IMPOSSIBLE, MAX_DIFFERENCE
 from regard.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
-_INSTALL = "pip install 'regard[onnx]'"
+_INSTALL = "in Regard's directory, run: pip install '.[onnx]'"
 _BATCH = 20  # lines
 
 
