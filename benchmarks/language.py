@@ -136,7 +136,7 @@ def window(given: argparse.Namespace) -> list[str]:
     rows.append(("", "", "memory", "window", "memory", "window", ""))
     for size in WINDOWS:
         losses, seconds = with_memory(model, ids, size - model.segment)
-        others, other_seconds = with_window(model, ids[1024 - size :], size)
+        others, other_seconds = with_window(model, ids[1025 - size :], size)
         speeds, n = (len(losses) / seconds, len(others) / other_seconds), len(others)
         perplexities = [f"{float(part[-n:].mean().exp()):.2f}" for part in (losses, others)]
         cells = (*perplexities, *(f"{speed:,.0f}" for speed in speeds), f"{speeds[0] / speeds[1]:,.0f}")

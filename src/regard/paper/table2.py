@@ -42,7 +42,10 @@ def table2(text: PaperText, trainer: Trainer, equal: Equal, rows: Sequence[Row] 
             {"label": row.label, "short": row.short, "size": describe(run).size} | quality | training
         )
     return Document(
-        "table2", "Table 2, measured: one text, one training loop, seven architectures", _sections(values, text), values
+        "table2",
+        f"Table 2, measured: one text, one training loop, {len(rows)} architectures",
+        _sections(values, text),
+        values,
     )
 
 
@@ -93,7 +96,7 @@ def _sections(values: dict[str, Any], text: PaperText) -> list[Section]:
         Section(text=_introduction(values, text), table=[HEADER, *(_cells(row) for row in rows)]),
         Section(
             title="BLEU by length of the source",
-            text="A model that has to put a sentence into one vector loses most on long ones.",
+            text="A model that has to put a sentence into one vector is expected to lose most on long ones.",
             table=lengths,
             figures=[curves_chart("BLEU", by_length, "token")],
         ),
