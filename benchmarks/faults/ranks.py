@@ -47,7 +47,7 @@ class Ranks:
     stderr: tuple[Path, ...]
 
     def wait(self) -> list[int]:
-        """The exit codes; a negative one is a signal. Whoever hangs is killed."""
+        """The exit codes; a negative one is a signal. Processes that hang are killed."""
         until, codes = time.monotonic() + LIMIT_SECONDS, {}
         while len(codes) < len(self.pids):
             for pid in self.pids:

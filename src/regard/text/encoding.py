@@ -186,7 +186,7 @@ def line_encoder(tokenizer: Tokenizer) -> "LineEncoder":
 class LineEncoder:
     """Encodes many lines at once, with the ids of `Tokenizer.encode_many`.
 
-    No piece of our vocabularies continues behind a space, so that BPE encodes every word by itself, and it has to
+    No piece of our vocabularies continues behind a space, so that BPE encodes every word alone, and it has to
     encode a word only once. In a unigram vocabulary the rounding of sums could decide between equally good
     segmentations, so lines are encoded as a whole, as they are by an imported vocabulary.
     """

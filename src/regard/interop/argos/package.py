@@ -97,4 +97,4 @@ argospm install {package}  # or in Python: argostranslate.package.install_from_p
 argos-translate --from {source} --to {target} "A sentence."
 ```
 
-LibreTranslate finds installed packages by itself, when it starts."""
+LibreTranslate finds installed packages when it starts."""

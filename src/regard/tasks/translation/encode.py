@@ -1,6 +1,6 @@
 """Encodes a large corpus into a store of shards: planned once, built in parts by any number of processes and machines.
 
-What is in a shard is decided by the plan alone, so it is the same, byte for byte, whoever builds it. A part that was
+What is in a shard is decided by the plan alone, so it is the same, byte for byte, on every machine. A part that was
 killed is built again; shards that are finished are kept.
 """
 

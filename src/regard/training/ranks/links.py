@@ -166,7 +166,7 @@ class Verdict:
     def _end(self) -> None:
         sleep(SECONDS_TO_END)
         if self._is_raised:
-            sleep(SECONDS_TO_END)  # it is about to end by itself
+            sleep(SECONDS_TO_END)  # it is about to end anyway
         else:
             self.say()
         os._exit(2)  # saving is atomic, and what waits in PyTorch for another rank cannot be interrupted
