@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.data import NO_TARGET, Batch, Place, collate_pairs, collate_texts
 from regard.models import ARCHITECTURES, ModelSpec
+from regard.models.vit import patch_side
 from regard.nn.cross_entropy import CrossEntropySums
 from regard.training.objectives import term_sums
 
@@ -73,7 +74,7 @@ def test_flops_of_a_language_model(name: str, config: dict[str, Any]) -> None:
 def test_flops_of_a_classifier_of_images(name: str, config: dict[str, Any]) -> None:
     sizes = {"n_classes": 3, "height": 12, "width": 18, "n_channels": 3}
     model = ModelSpec("images", name, ARCHITECTURES[name].config(**config), sizes).build().eval()
-    n_patches = 12 * 18 // ARCHITECTURES[name].config(**config).patch_of(12, 18) ** 2
+    n_patches = 12 * 18 // patch_side(ARCHITECTURES[name].config(**config), 12, 18) ** 2
     assert model.cost(n_patches).flops == counted_flops(model, torch.randn(1, 3, 12, 18))
 
 

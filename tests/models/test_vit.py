@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.errors import RecipeError
 from regard.models import ModelSpec
-from regard.models.vit import Vit, VitConfig
+from regard.models.vit import Vit, VitConfig, patch_side
 from regard.nn import Trace
 
 SIZES = {"n_classes": 3, "height": 8, "width": 12, "n_channels": 3}
@@ -83,7 +83,7 @@ def test_the_patches_of_the_last_layer_are_shown_though_nothing_reads_them() -> 
     ],
 )
 def test_patches_are_as_small_as_their_number_allows(side: tuple[int, int], max_patches: int, patch: int) -> None:
-    assert VitConfig(max_patches=max_patches).patch_of(*side) == patch
+    assert patch_side(VitConfig(max_patches=max_patches), *side) == patch
 
 
 def test_images_that_cannot_be_cut_are_refused() -> None:
@@ -92,4 +92,4 @@ def test_images_that_cannot_be_cut_are_refused() -> None:
     ):
         make(patch=5)
     with pytest.raises(RecipeError, match="7 × 11 pixels cannot be cut into at most 16 patches"):
-        VitConfig(max_patches=16).patch_of(7, 11)
+        patch_side(VitConfig(max_patches=16), 7, 11)

@@ -40,7 +40,7 @@ def build(**sections: Any) -> Recipe:
         ),
         ({"text": {"zzz": 1}}, "unknown key 'text.zzz'"),
         ({"data": {}}, "data.train is missing"),
-        ({"data": {"train": []}}, "data.train: Tuple should have at least 1 item"),
+        ({"data": {"train": []}}, "data.train is missing"),
         ({"training": 5}, "training is a section of the recipe: set one of its values, such as training.seed"),
         ({"training": {"steps": "abc"}}, "training.steps: Input should be a valid integer"),
         ({"model": {"d_model": 30, "n_heads": 4}}, "d_model (30) must be a multiple of n_heads (4)"),
@@ -212,7 +212,7 @@ def test_unreadable_recipe_file_raises_recipe_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
 def test_every_shipped_recipe_is_valid_and_short(path: Path) -> None:
     raw = read_recipe(path)
-    of_task = {"classification": {"train": [{"labels": "train.tsv"}]}}
+    of_task = {"classification": {"train": [{"labels": "train.tsv"}]}, "images": {"train": [{"images": "train"}]}}
     of_task |= {task: {"train": ["train.txt"]} for task in ("language", "pretraining", "answering")}
     data = of_task.get(raw.get("task", ""), DATA)
     Recipe.build(merge({"data": data}, raw))  # the data is given on the command line

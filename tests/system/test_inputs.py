@@ -62,8 +62,8 @@ def test_progress_is_plain_lines_on_stderr(regard: Any, text: Any, tmp_path: Pat
     assert "\x1b" not in result.stderr
     assert "\r" not in result.stderr
     first_words = [line.split()[0] for line in result.stderr.splitlines()]
-    assert first_words[:5] == ["examining", "building", "encoding", "encoding", "measuring"]
-    assert first_words[5:8] == ["data", "model", "training"]
+    assert first_words[:4] == ["examining", "building", "encoding", "measuring"]
+    assert first_words[4:8] == ["data", "model", "training", "cost"]
     assert re.search(r"^step 1/4  loss \d+\.\d+  [\d,]+ tokens/s", result.stderr, re.MULTILINE)
     assert len(re.findall(r"validation: loss \d", result.stderr)) == 2
     *paths, verdict = result.stderr.splitlines()[-3:]

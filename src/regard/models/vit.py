@@ -52,25 +52,26 @@ class VitConfig(StackConfig, frozen=True, extra="forbid"):
         patches = f"at most {self.max_patches} patches" if self.patch is None else f"patches of {self.patch} pixels"
         return f"{super().describe()}, {patches}"
 
-    def patch_of(self, height: int, width: int) -> int:
-        """The side of the patches of images of this size; raises RecipeError if none of them are whole."""
-        sides = [p for p in range(1, min(height, width, _MAX_PATCH) + 1) if height % p == width % p == 0]
-        wanted = [p for p in sides if self.patch in (None, p)]
-        if self.patch is None:
-            wanted = [p for p in wanted if height * width <= self.max_patches * p * p]
-        if not wanted:
-            raise RecipeError(
-                f"images of {height} × {width} pixels cannot be cut into {self.describe().partition(', ')[2]}",
-                hint=f"sides of {', '.join(map(str, sides))} are possible; or set data.height and data.width",
-            )
-        return wanted[0]
-
 
 PRESETS: dict[str, VitConfig] = {
     "tiny": VitConfig(max_patches=16, n_layers=4, d_model=64, d_ff=128, n_heads=4),
     "small": VitConfig(max_patches=64, n_layers=6, d_model=96, d_ff=192, n_heads=4),
     "base": VitConfig(max_patches=196, n_layers=12, d_model=768, d_ff=3072, n_heads=12),
 }
+
+
+def patch_side(config: VitConfig, height: int, width: int) -> int:
+    """The side of the patches of images of this size; raises RecipeError if none of them are whole."""
+    sides = [p for p in range(1, min(height, width, _MAX_PATCH) + 1) if height % p == width % p == 0]
+    wanted = [p for p in sides if config.patch in (None, p)]
+    if config.patch is None:
+        wanted = [p for p in wanted if height * width <= config.max_patches * p * p]
+    if not wanted:
+        raise RecipeError(
+            f"images of {height} × {width} pixels cannot be cut into {config.describe().partition(', ')[2]}",
+            hint=f"sides of {', '.join(map(str, sides))} are possible; or set data.height and data.width",
+        )
+    return wanted[0]
 
 
 class Patches(nn.Module):
@@ -80,7 +81,7 @@ class Patches(nn.Module):
 
     def __init__(self, config: VitConfig, height: int, width: int, n_channels: int) -> None:
         super().__init__()
-        self.patch, d = config.patch_of(height, width), config.d_model
+        self.patch, d = patch_side(config, height, width), config.d_model
         self.project = Linear(n_channels * self.patch**2, d)  # a convolution whose stride is its kernel
         self.class_token = nn.Parameter(torch.zeros(d))
         self.positions = LearnedPositions(d, height * width // self.patch**2 + 1)

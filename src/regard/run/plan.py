@@ -183,13 +183,23 @@ def _steps_per_epoch(prepared: PreparedRun, scale: float = 1.0) -> int:
     return max(1, n_batches // prepared.recipe.training.n_batches)
 
 
+def _flops(prepared: PreparedRun) -> dict[str, float]:
+    """Of the whole training, and the share of padding; nothing for a model that does not state its cost."""
+    try:
+        work = measure_work(prepared)
+    except NotImplementedError:
+        return {}
+    flops = prepared.recipe.training.steps * work.computed_flops
+    return {"flops": flops, "padding": 1 - work.flops / max(1.0, work.padded_flops)}
+
+
 def _announce(
     prepared: PreparedRun, speed: Speed, device: torch.device, n_processes: int, out: Path, callbacks: Callbacks
 ) -> None:
     recipe, data, config = prepared.recipe, prepared.data, prepared.recipe.config
     with torch.device("meta"):
         model = prepared.spec.build()
-    steps, work = recipe.training.steps, measure_work(prepared)
+    steps = recipe.training.steps
     callbacks.on_event(
         "plan",
         task=recipe.task,
@@ -206,8 +216,7 @@ def _announce(
         steps=steps,
         steps_an_epoch=_steps_per_epoch(prepared),
         seconds_a_step=speed.seconds_per_step,
-        flops=steps * work.computed_flops,
-        padding=1 - work.flops / max(1.0, work.padded_flops),
+        **_flops(prepared),
         memory_bytes=speed.memory,
         disk_bytes=sum(disk_bytes(prepared, model, directory_bytes(out / "data")).values()),
         device=device.type,

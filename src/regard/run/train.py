@@ -121,7 +121,8 @@ def _alone() -> Workers:
 def _threads(given: Raw) -> Iterator[None]:
     """One thread, if a recipe asks for bits that do not depend on the number of processes."""
     before = torch.get_num_threads()
-    if given.get("training", {}).get("exact"):
+    training = given.get("training")
+    if isinstance(training, dict) and training.get("exact"):
         torch.set_num_threads(1)
     try:
         yield

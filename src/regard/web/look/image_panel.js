@@ -22,7 +22,7 @@ export function imagePanels(/** @type {any} */ look) {
     arrays.position_similarity,
     arrays.attention_distance,
   ].map((array) => /** @type {Decoded} */ (decodeArray(array)));
-  const image = painted(pixels);
+  const image = pixelCanvas(pixels);
   const grid = { rows, columns };
   return [
     make("h2", {}, t("look.image.title")),
@@ -52,7 +52,7 @@ function figure(caption, image, drawing) {
 }
 
 /** The pixels of the image on a canvas of their own. */
-function painted(/** @type {Decoded} */ { numbers, shape: [height, width, channels] }) {
+function pixelCanvas(/** @type {Decoded} */ { numbers, shape: [height, width, channels] }) {
   const canvas = make("canvas", { width, height });
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   const data = pen.createImageData(width, height);
@@ -71,8 +71,8 @@ function drawPatches(/** @type {HTMLCanvasElement} */ image, { rows, columns }) 
     pen.drawImage(image, 0, 0, width, height);
     pen.strokeStyle = rgba(colour("attention"), 0.8);
     pen.beginPath();
-    for (let i = 1; i < rows; i++) line(pen, 0, (i * height) / rows, width, (i * height) / rows);
-    for (let i = 1; i < columns; i++) line(pen, (i * width) / columns, 0, (i * width) / columns, height);
+    for (let i = 1; i < rows; i++) drawnLine(pen, 0, (i * height) / rows, width, (i * height) / rows);
+    for (let i = 1; i < columns; i++) drawnLine(pen, (i * width) / columns, 0, (i * width) / columns, height);
     pen.stroke();
   };
 }
@@ -117,7 +117,7 @@ function drawSimilarity(/** @type {Decoded} */ { numbers }, { rows, columns }) {
   };
 }
 
-function line(/** @type {CanvasRenderingContext2D} */ pen, x, y, toX, toY) {
+function drawnLine(/** @type {CanvasRenderingContext2D} */ pen, x, y, toX, toY) {
   pen.moveTo(x, y);
   pen.lineTo(toX, toY);
 }
