@@ -34,7 +34,8 @@ def n_cores() -> int:
 def ordered_map(function: Callable[[T], R], inputs: Iterable[T], n_processes: int) -> Iterator[R]:
     """The results in the order of the inputs, with only a few in memory. With one process, nothing is started.
 
-    `function` is a function of a module, or a partial one; inputs and results are pickled.
+    `function` is a function of a module, or a partial one; inputs and results are pickled,
+    in pipes between this process and those that it has started; no file is ever unpickled.
     """
     if n_processes <= 1:
         yield from map(function, inputs)

@@ -87,7 +87,7 @@ def complete(
     """The run with all missing values filled in, and its speed.
 
     With a budget the smallest model is timed first; its speed decides whether there is time for a larger one.
-    `scale`: how many examples of the whole text each prepared one stands for.
+    `scale`: the number of examples of the whole text, divided by that of the prepared ones.
     """
     if not fill_defaults:
         return prepared, measure(prepared)

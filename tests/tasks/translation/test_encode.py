@@ -1,4 +1,4 @@
-"""A store of shards: the same whoever builds it, read window by window, and resumed anywhere."""
+"""A store of shards: the same bytes however it was built, read window by window, and resumed anywhere."""
 
 import filecmp
 import gzip

@@ -40,11 +40,11 @@ class Work(NamedTuple):
 
 
 def measure_work(prepared: PreparedRun, scale: float = 1.0) -> Work:
-    """`scale`: how many examples of the whole text each prepared one stands for."""
+    """`scale`: the number of examples of the whole text, divided by that of the prepared ones."""
     config, order = prepared.recipe.training, prepared.loader.epoch_order(0)
     train, all_lengths = prepared.data.train, prepared.data.cost_lengths
     numbers = None
-    if isinstance(train, ShardedStore):  # one window stands for all
+    if isinstance(train, ShardedStore):  # estimated from one window
         window = train.window(config.seed, 0, 0)
         numbers, all_lengths = window.numbers, tuple(side + 1 for side in window.lengths)
         scale *= len(train) / len(numbers)
