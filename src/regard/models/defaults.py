@@ -32,6 +32,7 @@ class Defaults:
     """The defaults of most architectures."""
 
     seconds_between_validations = 40
+    min_batch = 256  # tokens, if several processes share a batch
     rate = 0.64  # divided by the width: 0.005 for a new "tiny" Transformer
 
     def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
@@ -129,6 +130,7 @@ class MemoryNetworkDefaults(Defaults):
 
     seconds_between_validations = 5
     batch = 32  # questions
+    min_batch = 1
 
     def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
         """A file has 1,000 questions; with more, there are several tasks."""
@@ -170,6 +172,7 @@ class ImageDefaults(Defaults):
 
     seconds_between_validations = 20
     batch = 128  # images
+    min_batch = 16
     tiny_epochs = 20  # that must fit into a budget before a model ten times as slow learns more
 
     def model(self, presets: Mapping[str, ModelConfig], situation: Situation) -> Values:
@@ -180,7 +183,7 @@ class ImageDefaults(Defaults):
 
     def training(self, config: ModelConfig, situation: Situation) -> Values:
         return {
-            "max_tokens": max(16, min(self.batch, situation.n_examples // 20)),
+            "max_tokens": max(self.min_batch, min(self.batch, situation.n_examples // 20)),
             "optimizer": "muon",
             "schedule": "cooldown",
             "rate": (self.rate / 10 if situation.fine_tunes else self.rate) / config.width,

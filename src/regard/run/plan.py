@@ -28,7 +28,6 @@ from regard.training import Workers, check_precision, has_fast_bfloat16, measure
 from regard.training.budget import RESERVED_SECONDS
 
 TRIAL_STEPS = 8
-_MIN_TOKENS = 256  # per batch, if several processes share the default
 
 
 def plan_run(
@@ -104,7 +103,7 @@ def complete(
         # bfloat16 where the hardware supports it: faster, same quality per step (docs/experiments.md)
         precision = "bfloat16" if fast_bfloat16 else "float32"
         if "max_tokens" in training:  # tuned for an update of one batch
-            training["max_tokens"] = max(_MIN_TOKENS, training["max_tokens"] // recipe.training.processes)
+            training["max_tokens"] = max(defaults.min_batch, training["max_tokens"] // recipe.training.processes)
         intervals = default_intervals(merge({"training": training}, sized))
         return merge({"training": {"precision": precision} | training}, intervals, sized)
 

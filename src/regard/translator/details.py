@@ -48,6 +48,8 @@ def align_words(
 
 def has_loop(ids: Sequence[int]) -> bool:
     """Whether a short sequence is repeated many times in a row."""
+    if len(ids) - len(set(ids)) < _MIN_REPEATS - 1:
+        return False
     for size in range(1, min(_MAX_LOOP_LENGTH, len(ids) // _MIN_REPEATS) + 1):
         n_equal = 0
         for position in range(size, len(ids)):
