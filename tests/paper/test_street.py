@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from regard.paper import distance as module
-from regard.paper.distance import DISTANCES, distance, distance_text, generate, wilson_interval
+from regard.paper.distance import DISTANCES, distance, distance_text, generate
 from regard.paper.rows import ARCHITECTURE_ROWS, Trainer
 from regard.paper.story import story
 from regard.paper.texts import street_text
@@ -51,10 +51,3 @@ def test_the_pronoun_is_measured_at_every_distance(
     assert list(shares) == ["0", "8"]
     assert all(0 <= each["low"] <= each["share"] <= each["high"] <= 1 for each in shares.values())
     assert "Wilson" in document.to_markdown()
-
-
-def test_wilson_intervals() -> None:
-    """Of 10 out of 10 the lower end is 1 / (1 + z²/10); of 5 out of 10 the interval is symmetric."""
-    certain, half = wilson_interval(10, 10), wilson_interval(5, 10)
-    assert certain.low == pytest.approx(1 / (1 + 1.959964**2 / 10)) and certain.high == pytest.approx(1)
-    assert half.low + half.high == pytest.approx(1) and half.low == pytest.approx(0.2366, abs=1e-4)

@@ -55,7 +55,10 @@ def interval_of_mean(values: Sequence[float], intervals: Sequence[Interval]) -> 
     pairs, n = list(zip(values, intervals, strict=True)), len(values)
     below = sum((value - interval.low) ** 2 for value, interval in pairs) ** 0.5
     above = sum((interval.high - value) ** 2 for value, interval in pairs) ** 0.5
-    return Interval(fmean(values) - below / n, fmean(values) + above / n)
+    lowest, highest = fmean(interval.low for interval in intervals), fmean(interval.high for interval in intervals)
+    return Interval(
+        max(lowest, fmean(values) - below / n), min(highest, fmean(values) + above / n)
+    )  # rounded: not −0.0
 
 
 def student_t(degrees: int) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +18,7 @@ from regard.demo.street.corpus import StreetPair, realise
 from regard.demo.street.grammar import ActionClause, GermanClause, Phrase, StreetSentence, Word
 from regard.demo.street.meanings import draw_sentence
 from regard.demo.street.words import ADJECTIVES, PLACES_NEARBY, PREPOSITIONS, nouns_of, suits
-from regard.evaluate.significance import Interval
+from regard.evaluate.significance import share_interval
 from regard.paper.document import Document, Section, curves_chart
 from regard.paper.measure import measured
 from regard.paper.rows import ARCHITECTURE_ROWS, Row, Trainer
@@ -137,16 +136,9 @@ def measure_pronouns(run: Path, tests: dict[int, list[DistantPair]]) -> dict[str
             right = translator.score(sources, [pair.target for pair in pairs])
             wrong = translator.score(sources, [pair.wrong for pair in pairs])
             n_right = sum(a > b for a, b in zip(right, wrong, strict=True))
-            interval = wilson_interval(n_right, len(pairs))
+            interval = share_interval(n_right, len(pairs))
             shares[str(k)] = {"share": n_right / len(pairs), "low": interval.low, "high": interval.high}
     return shares
-
-
-def wilson_interval(n_right: int, n: int) -> Interval:
-    """The 95% interval of a share (Wilson, 1927): inside [0, 1], also near its ends."""
-    z, share = 1.959964, n_right / n
-    middle, half = share + z**2 / (2 * n), z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return Interval((middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n))
 
 
 def _sections(values: dict[str, Any]) -> list[Section]:
