@@ -141,7 +141,7 @@ def _require_shapes(path: Path, spec: ModelSpec) -> None:
         except (KeyError, TypeError, RuntimeError) as error:
             raise ArtifactError(f"{path} is not a safetensors file of weights", hint=COPY_AGAIN) from error
         try:
-            model = spec.build()
+            model = spec.outline()
         except (ValueError, TypeError, RuntimeError) as error:  # TypeError: a size is missing, or there is no such size
             reason = str(error).rpartition("__init__() ")[2].partition("\n")[0]
             raise ArtifactError(

@@ -52,6 +52,7 @@ from regard.models.vit import PRESETS as VIT_PRESETS
 from regard.models.vit import Vit, VitConfig
 from regard.models.xlnet import PRESETS as XLNET_PRESETS
 from regard.models.xlnet import XLNet, XLNetClassifier, XLNetConfig
+from regard.nn.outline import without_values
 
 Sizes = Mapping[str, int]  # sizes that come from the data, by the names of the model's arguments: n_src_symbols, pad_id
 
@@ -123,3 +124,8 @@ class ModelSpec:
     def build(self) -> Model:
         """A model with new weights."""
         return ARCHITECTURES[self.architecture].models[self.task](self.config, **self.sizes)
+
+    def outline(self) -> Model:
+        """The model without values or memory: the names and shapes of its weights, and its cost."""
+        with without_values():
+            return self.build()

@@ -91,8 +91,8 @@ class XLNetLayer(nn.Module):
         super().__init__()
         d, h = config.d_model, config.n_heads
         self.self_attention = RelativeAttention(d, h)
-        self.segment_bias = nn.Parameter(_STD * torch.randn(h, d // h))  # as u and v, for segments
-        self.segments = nn.Parameter(_STD * torch.randn(2, h, d // h))  # of keys in the same segment, and in another
+        self.segment_bias = nn.Parameter(torch.randn(h, d // h).mul_(_STD))  # as u and v, for segments
+        self.segments = nn.Parameter(torch.randn(2, h, d // h).mul_(_STD))  # of keys in the same segment, or another
         self.feed_forward = FeedForward(d, config.d_ff, "gelu")
         self.residuals = nn.ModuleList(Residual(d, config.dropout, "post") for _ in range(2))
 
@@ -281,7 +281,7 @@ class XLNet(PretrainingModel):
         self.config: XLNetConfig = config
         self.pad_id = pad_id
         self.xlnet = XLNetBody(config, n_symbols, n_segments, pad_id)
-        self.query = nn.Parameter(_STD * torch.randn(config.d_model))
+        self.query = nn.Parameter(torch.randn(config.d_model).mul_(_STD))
         self.bias = nn.Parameter(torch.zeros(n_symbols))
         set_norm_epsilon(self, config.norm_epsilon)
 

@@ -47,7 +47,8 @@ class Distances(nn.Module):
     def _sinusoids(self, n: int) -> Tensor:
         """(2n + 1, D): the distances n … -n."""
         waves = sinusoid(2 * n + 1, self.d_model, first=-n).flip(0)
-        return torch.cat([waves[:, 0::2], waves[:, 1::2]], dim=1)
+        halves: Tensor = waves.unflatten(1, (-1, 2)).transpose(1, 2)  # (2n + 1, 2, D/2): even and odd columns
+        return halves.flatten(1)
 
 
 def by_key(by_distance: Tensor, n_keys: int) -> Tensor:

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from regard.artifact import describe, model_spec
 from regard.models import ARCHITECTURES, ModelSpec
 from regard.paper.document import Document, Section, curves_chart
@@ -71,11 +69,9 @@ def _with_parameters_of(reference: Path, row: Row) -> Row:
     def n_parameters(width: int) -> int:
         preset = ARCHITECTURES[name].presets["tiny"]
         config = type(preset).model_validate(preset.model_dump() | given | {"d_model": width})
-        with torch.device("meta"):
-            return ModelSpec(spec.task, name, config, spec.sizes).build().n_parameters
+        return ModelSpec(spec.task, name, config, spec.sizes).outline().n_parameters
 
-    with torch.device("meta"):
-        wanted = spec.build().n_parameters
+    wanted = spec.outline().n_parameters
     low, high = _GRAIN, _GRAIN
     while n_parameters(high) < wanted:
         low, high = high, 2 * high

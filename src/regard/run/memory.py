@@ -20,8 +20,7 @@ _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory
 def require_memory(spec: ModelSpec, config: TrainingConfig, loader: Loader, device: torch.device) -> None:
     """Raises RecipeError if what a training surely needs is more than there is; a real one needs more than that."""
     available = _total_bytes(device)
-    with torch.device("meta"):
-        n_parameters = spec.build().n_parameters
+    n_parameters = spec.outline().n_parameters
     weights = 4 * n_parameters * (_COPIES + (config.ema is not None))
     if weights > available:
         raise _too_large(

@@ -196,8 +196,7 @@ def _announce(
     prepared: PreparedRun, speed: Speed, device: torch.device, n_processes: int, out: Path, callbacks: Callbacks
 ) -> None:
     recipe, data, config = prepared.recipe, prepared.data, prepared.recipe.config
-    with torch.device("meta"):
-        model = prepared.spec.build()
+    model = prepared.spec.outline()
     steps = recipe.training.steps
     callbacks.on_event(
         "plan",

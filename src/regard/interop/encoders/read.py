@@ -130,8 +130,8 @@ def read_weights(
     if spec.config.depth > len(file.shapes):
         raise foreign.refused(f"{file.path.name} has fewer layers")
     names = [name for name in file.shapes if name not in (*unused, *_TIED)]
+    own = named_weights(spec.outline())
     with torch.device("meta"):
-        own = named_weights(spec.build())
         given = rename({name: torch.empty(file.shapes[name]) for name in names})
     try:
         require_matching_tensors(own, given)

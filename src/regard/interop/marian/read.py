@@ -107,8 +107,7 @@ def _read_weights(foreign: ForeignModel, spec: ModelSpec, vocabulary: Vocabulary
     assert isinstance(config, TransformerConfig)
     if config.depth > len(file.shapes):
         raise foreign.refused(f"{file.path.name} has fewer layers")
-    with torch.device("meta"):
-        own = {name: tensor.shape for name, tensor in named_weights(spec.build()).items()}
+    own = {name: tensor.shape for name, tensor in named_weights(spec.outline()).items()}
     n_symbols, d_model = foreign.value("vocab_size", 58_101), config.d_model
     expected = {
         name: (own[entry.ours][0] // len(entry.theirs), *own[entry.ours][1:])

@@ -231,7 +231,7 @@ class _Planning:
         """From the share of the peak that such a model reaches; and the exchange of gradients."""
         cluster = self._question.cluster
         assert cluster is not None
-        model = _on_meta(prepared)
+        model = prepared.spec.outline()
         network = cluster.network_seconds(4 * model.n_parameters)
         peak = cluster.peak(prepared.recipe.training.precision)
         low, high = self._utilisation(prepared, model)
@@ -244,7 +244,7 @@ class _Planning:
     def _result(self, prepared: PreparedRun, speed: Speed, prepared_seconds: float) -> Forecast:
         question, recipe, data = self._question, prepared.recipe, prepared.data
         config, cluster, trial = recipe.training, question.cluster, self._trial
-        work, model = measure_work(prepared, self._scale), _on_meta(prepared)
+        work, model = measure_work(prepared, self._scale), prepared.spec.outline()
         if cluster is not None:
             step: Range | None = self._cluster_step(prepared, work)
         else:
@@ -341,11 +341,6 @@ class _Planning:
         if question.price is not None and total is not None:
             result = replace(result, cost=total.times(question.price / 3600))
         return result
-
-
-def _on_meta(prepared: PreparedRun) -> Model:
-    with torch.device("meta"):
-        return prepared.spec.build()
 
 
 def _default_vocabulary(given: Raw, n_lines: int) -> Raw:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -50,8 +49,7 @@ def measure_work(prepared: PreparedRun, scale: float = 1.0) -> Work:
         scale *= len(train) / len(numbers)
         ranks = np.argsort(numbers)
         order = replace(order, pairs=ranks[np.searchsorted(numbers, order.pairs, sorter=ranks)])
-    with torch.device("meta"):
-        model = prepared.spec.build()
+    model = prepared.spec.outline()
     lengths = np.stack([np.asarray(side, dtype=np.int64) for side in all_lengths], 1)  # (N, sides)
     if model.cost_lengths is not None:
         lengths = np.tile(model.cost_lengths, (len(lengths), 1))
