@@ -3,6 +3,7 @@
     python benchmarks/faults.py              everything, into results/faults.md
     python benchmarks/faults.py --quick      fewer repetitions, to see that it works
     python benchmarks/faults.py --only 3 6   some rows
+    python benchmarks/faults.py --only 2 --share 1/4   a quarter of the repetitions of row 2, which takes 20 minutes
 
 Needs Linux, strace, root for rows 4, 5, 13 and 43, and iproute2 for row 43. Each row is one function in faults/.
 """
@@ -23,7 +24,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: the models are 
 
 import torch
 
-from faults import fuzz, inputs, ranks, runs, saves, signals, untrusted_models
+from faults import every_model, fuzz, inputs, ranks, runs, saves, signals, untrusted_models
 from faults.harness import Figure, Harness
 
 RESULTS = Path(__file__).parent / "results" / "faults.md"
@@ -72,6 +73,9 @@ ROWS = {
     35: Row("text changed while it is prepared", "noticed before the first step", inputs.text_changed_while_prepared),
     36: Row("sizes that cannot fit into memory", "refused before memory is taken", inputs.sizes_that_cannot_fit),
     42: Row("another number of ranks, training.exact", "equal to the bit", ranks.exact_ranks),
+    44: Row(
+        "every architecture and task, 2 ranks", "equal to 1 rank with 2 batches", every_model.every_model_on_two_ranks
+    ),
     43: Row("two hosts: delay, loss, cable cut", "finishes, or ends with the rank's name", ranks.cut_off_ranks),
 }
 
@@ -80,12 +84,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions; writes no results")
     parser.add_argument("--only", nargs="+", type=int, choices=sorted(ROWS), metavar="ROW", help="only these rows")
+    parser.add_argument("--share", default="1/1", metavar="I/N", help="a part of the repetitions of row 2")
     args = parser.parse_args()
+    part, n_parts = map(int, args.share.split("/"))
     torch.set_num_threads(1)
     started_at = time.perf_counter()
     lines, all_passed = [], True
     with tempfile.TemporaryDirectory(prefix="regard-faults-") as folder:
-        harness = Harness(Path(folder), args.quick)
+        harness = Harness(Path(folder), args.quick, (part, n_parts))
         for number in args.only or ROWS:
             row = ROWS[number]
             figure, seconds = measure(row, harness)

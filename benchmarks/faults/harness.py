@@ -50,14 +50,19 @@ class Figure:
 
 
 class Harness:
-    """A working folder, and whether to do fewer repetitions."""
+    """A working folder, and whether to do fewer repetitions, or only a share of them: (1, 4) is the first quarter."""
 
-    def __init__(self, folder: Path, quick: bool) -> None:
-        self.folder, self.quick = folder, quick
+    def __init__(self, folder: Path, quick: bool, share: tuple[int, int] = (1, 1)) -> None:
+        self.folder, self.quick, self.share = folder, quick, share
         self._numbers = count(1)
 
     def times(self, full: int, quick: int) -> int:
         return quick if self.quick else full
+
+    def numbers(self, full: int, quick: int) -> range:
+        """Those of the repetitions to do."""
+        n, (part, n_parts) = self.times(full, quick), self.share
+        return range(n * (part - 1) // n_parts, n * part // n_parts)
 
     def fresh(self) -> Path:
         """A path where nothing exists."""
