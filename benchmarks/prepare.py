@@ -55,7 +55,7 @@ def write_corpus(files: list[Path], n_pairs: int, directory: Path) -> list[Path]
     outputs = [path.open("w") for path in paths]
     for _ in range(n_pairs):
         first, kind = rng.choice(lines), rng.random()
-        other = ("", "") if kind < 0.1 else (f" {rng.randrange(100_000)}",) * 2 if kind < 0.5 else rng.choice(lines)
+        other = ("", "") if kind < 0.1 else (str(rng.randrange(100_000)),) * 2 if kind < 0.5 else rng.choice(lines)
         for file, line, more in zip(outputs, first, other, strict=True):
             file.write(f"{line} {more}".strip() + "\n")
     for file in outputs:

@@ -39,6 +39,20 @@ def test_errors_are_explained_and_exit_with_1(files: tuple[str, str]) -> None:
     assert "Not ready for training: fix the 2 errors first." in result.stdout
 
 
+def test_pairs_of_another_corpus_are_named(files: tuple[str, str], tmp_path: Path) -> None:
+    other = tmp_path / "other.tsv"
+    lines = list(zip(*(Path(file).read_text().splitlines() for file in files), strict=True))
+    other.write_text("".join(f"{a.upper()}\t{b}\n" for a, b in [*lines[40:43], ("new", "neu"), ("new", "neu")]))
+    result = runner.invoke(app, [*files, "--also", str(other), "--also", ",".join(files), "--json"])
+    findings = json.loads(result.stdout)["findings"]
+    found = [finding for finding in findings if finding["kind"] == "in-other-corpus"]
+    assert [(finding["count"], finding["lines"]) for finding in found] == [(297, [1, 2, 3, 4, 5]), (3, [41, 42, 43])]
+    assert found[1]["message"] == f"3 pairs (1.0%) also in {other}"
+    assert "duplicate-pairs" not in {finding["kind"] for finding in findings}
+    refused = runner.invoke(app, [*files, "--also", "a,b,c"])
+    assert refused.exception is not None and "more than two files; hint: give SRC,TGT" in str(refused.exception)
+
+
 def test_json_is_the_only_output(files: tuple[str, str]) -> None:
     result = runner.invoke(app, [*files, "--json"])
     report = json.loads(result.stdout)

@@ -10,7 +10,7 @@ import pytest
 from regard.errors import DataError
 from regard.text import Corpus, Tokenizer, is_held_out, normalise, train_tokenizer
 from regard.text.blocks import decode_block, read_blocks
-from regard.text.code_points import CodeLines, fold_table, hash_lines, normalise_lines
+from regard.text.code_points import CodeLines, hash_lines, normalise_lines
 from regard.text.doctor.repeats import Repeats
 from regard.text.encoding import LineEncoder, Split
 from regard.text.lines import ReadNotes, read_lines_or_none
@@ -37,7 +37,7 @@ def test_lines_are_normalised_at_once_as_one_by_one(lines: list[str]) -> None:
 
 def test_equal_lines_have_equal_hashes_and_others_do_not() -> None:
     lines = ["a", "b", "ab", "ba", "", "aa", "a" * 3000, "a" * 3001, "ab", "AB"]
-    hashes = hash_lines(CodeLines(fold_table()[CodeLines.of(joined(lines)).codes])).tolist()
+    hashes = hash_lines(CodeLines.of(joined(lines))).tolist()
     assert len(set(hashes)) == 8 and hashes[2] == hashes[8] == hashes[9]
     assert hash_lines(CodeLines.of("ab\n")).tolist() == hashes[2:3]
 
@@ -93,3 +93,8 @@ def test_repeated_lines_are_found_in_files_as_in_memory(monkeypatch: pytest.Monk
     parts = list(in_files.lines())
     assert len(parts) > 100 and np.sort(np.concatenate(parts)).tolist() == found.tolist()
     assert len(found) == 10_000 - len(np.unique(hashes))
+    for repeats in (in_memory, in_files):
+        repeats.next_corpus()
+        repeats.add(hashes[[5, 3, 5]], np.array([1, 2, 3]))
+        assert np.concatenate([*repeats.lines()]).tolist() == [3]
+        assert sorted(line for lines, _ in repeats.in_other_corpora() for line in lines.tolist()) == [1, 2, 3]

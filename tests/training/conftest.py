@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from regard.data import Loader, PairCollator, TokenStore, build_store, fixed_order
+from regard.data.shards import ShardedStore, ShardEntry, ShardIndex, shard_path
 from regard.metrics import Measure
 from regard.models import Model, ModelSpec, TransformerConfig
 from regard.training import Checkpoints, Training, TrainingConfig, Validation, Workers
@@ -33,6 +34,19 @@ def _store(directory: Path, n_pairs: int, seed: int) -> TokenStore:
     return build_store(directory, pairs, _encode, max_length=30, vocab_size=N_SYMBOLS, key="k")
 
 
+def _shards(directory: Path) -> ShardedStore:
+    """Seven shards in windows of two."""
+    entries = []
+    for number in range(7):
+        path = shard_path(directory, number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _store(path, 20 + number, seed=number)
+        entry = ShardEntry.of(path, "k")
+        assert entry is not None
+        entries.append(entry)
+    return ShardedStore(directory, ShardIndex("k", tuple(entries), 2, (1.0,), 30, N_SYMBOLS, {}, {}, ()))
+
+
 def _resample(sentences: list[list[int]], seed: int) -> list[list[int]]:
     """A stand-in for sub-word sampling that sometimes repeats a token."""
     rng = Random(seed)
@@ -47,16 +61,17 @@ def make_training(tmp_path: Path) -> Iterator[Maker]:
 
     def make(
         name: str, *, dropout: float = 0.0, sampling: bool = False, two_processes: bool = False,
-        workers: Workers | None = None, **values: Any,
+        workers: Workers | None = None, shards: bool = False, **values: Any,
     ) -> Training:  # fmt: skip
         config = TrainingConfig.model_validate(
             {"steps": 20, "max_tokens": 100, "save_every": 5, "validate_every": 5, "rate": 0.01, "warmup": 4} | values
         )
         resample = _resample if sampling else None
         ids = {"pad_id": 0, "bos_id": 2, "eos_id": 3}
-        collate = PairCollator(store=train, **ids, resample_source=resample, resample_target=resample)
+        pairs = _shards(tmp_path / "shards") if shards else train
+        collate = PairCollator(store=pairs, **ids, resample_source=resample, resample_target=resample)
         loader = Loader(
-            examples=train, collate=collate, max_tokens=config.max_tokens, seed=config.seed,
+            examples=pairs, collate=collate, max_tokens=config.max_tokens, seed=config.seed,
             n_batches=config.n_batches,
         )  # fmt: skip
         device = torch.device("cpu")

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.data.shards import ShardedStore
 from regard.errors import RunError, TrainingStopped
 from regard.models import Model, named_weights
 from regard.training import Stop, Training, Validation, Workers, fit, open_workers
@@ -61,6 +62,16 @@ def test_two_ranks_equal_one_with_two_batches_to_the_bit(
     assert_bit_equal(two, one)
     losses = [[event["loss"] for event in events if event["event"] == "step"] for events in (one_events, two_events)]
     assert losses[0] == losses[1] and len(losses[0]) == 12
+
+
+def test_two_ranks_read_shards_as_one_does(make_training: Maker, two_ranks: Workers) -> None:
+    values = EVERYTHING | {"steps": 30, "shards": True}  # more than an epoch
+    one = make_training("one", accumulate=2, **values)
+    events: list[dict[str, Any]] = []
+    expected = trained(one, events)
+    assert_bit_equal(trained(make_training("two", processes=2, workers=two_ranks, **values)), expected)
+    assert isinstance(one.loader.examples, ShardedStore) and one.loader.examples.n_windows == 4
+    assert one.loader.batches_per_epoch() < 60
 
 
 def test_exact_run_goes_on_with_another_number_of_ranks(make_training: Maker, two_ranks: Workers) -> None:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.errors import RecipeError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from regard.text.corpus import Corpus
     from regard.text.doctor.clean import Cleaned
     from regard.text.doctor.examine import ProgressCallback
     from regard.text.doctor.findings import CorpusReport
@@ -29,6 +32,10 @@ def check(
         list[str] | None,
         typer.Option(metavar="TEST[,TEST…]", help="Test files: report their lines that are also in the corpus."),
     ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SRC,TGT", help="Another corpus: report the pairs that are in both. Or TSV; repeatable."),
+    ] = None,
     write: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write the corpus without bad pairs, and those with the reasons, into DIR."),
@@ -41,12 +48,16 @@ def check(
     """
     from regard.text.corpus import Corpus
     from regard.text.doctor.clean import write_clean
-    from regard.text.doctor.examine import read_corpus
+    from regard.text.doctor.examine import EarlierPairs, read_corpus
 
     corpus = Corpus(tsv=source) if target is None else Corpus(source=source, target=target)
     tests = [Path(name) for names in against or [] for name in names.split(",") if name]
+    earlier = EarlierPairs()
+    for other in [_corpus(names) for names in also or []]:
+        with _progress(other.files) as progress:
+            read_corpus(other, earlier=earlier, progress=progress)
     with _progress(corpus.files) as progress:
-        examination = read_corpus(corpus, against=tests, progress=progress)
+        examination = read_corpus(corpus, against=tests, earlier=earlier, progress=progress)
     examination.judge_pairs()
     report = examination.report()
     if as_json:
@@ -57,6 +68,16 @@ def check(
         _show_cleaned(write_clean(examination, report, write))
     if report.has_errors:
         raise typer.Exit(1)
+
+
+def _corpus(names: str) -> "Corpus":
+    """`SRC,TGT` or a TSV file."""
+    from regard.text.corpus import Corpus
+
+    paths = [Path(name) for name in names.split(",")]
+    if len(paths) > 2:
+        raise RecipeError(f"--also {names}: more than two files", hint="give SRC,TGT or one TSV file")
+    return Corpus(tsv=paths[0]) if len(paths) == 1 else Corpus(source=paths[0], target=paths[1])
 
 
 def _show_cleaned(cleaned: "Cleaned") -> None:

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.text.normalise import SPACES, normalise
+from regard.text.normalise import SPACES
 
 Codes = NDArray[np.uint32]
 Mask = NDArray[np.bool_]
@@ -53,7 +53,7 @@ class CodeLines:
 
     def count(self, mask: Mask) -> Ints:
         """(n_lines,) how many characters of each line are marked."""
-        return np.add.reduceat(mask, self.starts, dtype=np.int64) if len(self.ends) else self.ends
+        return np.diff(np.searchsorted(np.flatnonzero(mask), self.ends), prepend=0)
 
     def lines_with(self, mask: Mask) -> Ints:
         """The lines, counted from 0, that have a marked character."""
@@ -84,36 +84,57 @@ def normalise_lines(lines: CodeLines, text: str) -> tuple[CodeLines, str]:
     codes = lines.codes
     if not len(codes):
         return lines, text
-    space = codes == SPACE
-    border = np.concatenate([[True], space[:-1] | (codes[:-1] == LINE_FEED)])  # after a space or a line feed
-    odd = code_table(f"(?![ \\n])[{SPACES}]")[codes] | (space & border)
-    odd[lines.ends] = border[lines.ends] & (lines.lengths > 0)
-    changed = lines.lines_with(odd)
-    if not unicodedata.is_normalized("NFC", text):
-        composed = lines.lines_with(codes > 0x7F)
-        changed = np.union1d(changed, [i for i in composed if not unicodedata.is_normalized("NFC", lines.text(i))])
-    if not len(changed):
+    is_changed = False
+    if not text.isascii() and not unicodedata.is_normalized("NFC", text):
+        lines, is_changed = _composed(lines, text), True
+        codes = lines.codes
+    blank = code_table(f"(?!\n)[{SPACES}]")[codes]
+    if np.count_nonzero(blank) > np.count_nonzero(codes == SPACE):
+        codes, is_changed = np.where(blank, np.uint32(SPACE), codes), True
+    gap = blank | (codes == LINE_FEED)
+    extra = np.empty(len(codes), np.bool_)  # spaces at the beginning of a line, or behind another one
+    extra[0], extra[1:] = blank[0], blank[1:] & gap[:-1]
+    extra[:-1] |= blank[:-1] & (codes[1:] == LINE_FEED)
+    if extra.any():  # what is left of several spaces at the end of a line is the first of them
+        codes, is_changed = codes[~extra], True
+        last = np.flatnonzero((codes[1:] == LINE_FEED) & (codes[:-1] == SPACE))
+        codes = np.delete(codes, last) if len(last) else codes
+    if not is_changed:
         return lines, text
+    return CodeLines(codes), codes.tobytes().decode("utf-32-le", "surrogatepass")
+
+
+def _composed(lines: CodeLines, text: str) -> CodeLines:
+    """Lines whose characters are composed (NFC)."""
     parts = text.split("\n")
-    for i in changed.tolist():
-        parts[i] = normalise(parts[i])
-    clean = "\n".join(parts)
-    return CodeLines.of(clean), clean
+    for i in lines.lines_with(lines.codes > 0x7F).tolist():
+        parts[i] = unicodedata.normalize("NFC", parts[i])
+    return CodeLines.of("\n".join(parts))
 
 
 def hash_lines(lines: CodeLines) -> Hashes:
-    """(n_lines,) 64-bit hashes, the same on every machine: sums of code points times random numbers, by position."""
+    """(n_lines,) 64-bit hashes of lines without their case, the same on every machine.
+
+    They are sums of random numbers, one for each character, times random numbers by position.
+    """
     if not len(lines.ends):
         return np.zeros(0, np.uint64)
-    mixed = lines.codes.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(32)
-    mixed[lines.ends] = 0
-    places = np.arange(len(mixed)) - np.repeat(lines.starts, lines.lengths + 1)
-    n_bits = min(int(lines.lengths.max()).bit_length(), _MAX_PLACE_BITS)
-    mixed *= _random_numbers(n_bits)[places & ((1 << n_bits) - 1)]
-    sums: Hashes = np.add.reduceat(mixed, lines.starts)
+    numbers = _random_numbers(min(int(lines.lengths.max()).bit_length(), _MAX_PLACE_BITS))
+    places = [numbers[:length] for length in (lines.lengths + 1).tolist()]
+    if lines.lengths.max() >= len(numbers):
+        places = [np.resize(numbers, length) for length in (lines.lengths + 1).tolist()]
+    sums: Hashes = np.add.reduceat(_mixed_table()[lines.codes] * np.concatenate(places), lines.starts)
     sums ^= sums >> np.uint64(29)
     return sums
+
+
+@lru_cache
+def _mixed_table() -> Hashes:
+    """A random number for each code point, the same for both cases; 0 for the line feed."""
+    mixed = fold_table().astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(32)
+    mixed[LINE_FEED] = 0
+    return mixed
 
 
 @lru_cache

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard.errors import DataError
 from regard.text.blocks import PairBlock, RawBlock, decode_block
-from regard.text.code_points import SPACE, CodeLines, Hashes, fold_table, hash_lines, normalise_lines
+from regard.text.code_points import SPACE, CodeLines, Hashes, hash_lines, normalise_lines
 from regard.text.corpus import TSV_HINT, Corpus, OnBadPair
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 
@@ -30,6 +30,8 @@ class EncodedSide:
     lengths: Ids  # (n_pairs,)
 
     def select(self, keep: Mask) -> "EncodedSide":
+        if keep.all():
+            return self
         return EncodedSide(self.ids[np.repeat(keep, self.lengths)], self.lengths[keep])
 
 
@@ -123,7 +125,7 @@ def encode_block(encodings: Sequence[Encoding], task: tuple[int, RawBlock]) -> t
     if how.corpus.tag is not None:
         source = _tagged(source, how.tokenizers.source.encode("", tag=how.corpus.tag))
     has_text = (cleaned[0][0].lengths > 0) & (cleaned[1][0].lengths > 0)
-    hashes = hash_lines(CodeLines(fold_table()[cleaned[1][0].codes]))
+    hashes = hash_lines(cleaned[1][0])
     train, held = (
         EncodedBlock.of(
             source.select(chosen),
@@ -198,7 +200,7 @@ class LineEncoder:
         self._forget()
 
     def _forget(self) -> None:
-        self._words: dict[str, int] = {}  # → its place in the next two
+        self._words = _Places()  # in the next two
         self._ids = np.zeros(0, np.int64)
         self._starts = np.zeros(1, np.int64)  # of each word in `_ids`, and the end
 
@@ -206,27 +208,35 @@ class LineEncoder:
         """The ids of all lines of a text, which is given as it is and normalised."""
         if not self._by_word:
             return concatenate(self._tokenizer.encode_many(text.split("\n")[:-1]))
+        if len(self._words) > MAX_CACHED_WORDS or len(self._ids) > _MAX_CACHED_IDS:
+            self._forget()
         words = clean_text.split()
-        try:
-            places = np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
-        except KeyError:
-            self._learn(words)
-            places = np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
+        places = np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
+        self._learn()
         starts, lengths = self._starts[places], self._starts[places + 1] - self._starts[places]
         ends = np.concatenate([[0], np.cumsum(lengths)])
         ids = self._ids[np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)]
         n_words = np.where(clean.lengths > 0, clean.count(clean.codes == SPACE) + 1, 0)
         return EncodedSide(ids, np.diff(ends[np.concatenate([[0], np.cumsum(n_words)])]))
 
-    def _learn(self, words: list[str]) -> None:
+    def _learn(self) -> None:
         """Encode the words that are new."""
-        if len(self._words) > MAX_CACHED_WORDS or len(self._ids) > _MAX_CACHED_IDS:
-            self._forget()
-        new = [word for word in dict.fromkeys(words) if word not in self._words]
-        encoded = concatenate(self._tokenizer.encode_many(new))
-        self._words.update(zip(new, range(len(self._words), len(self._words) + len(new)), strict=True))
+        encoded = concatenate(self._tokenizer.encode_many(self._words.new))
+        self._words.new.clear()
         self._starts = np.concatenate([self._starts, len(self._ids) + np.cumsum(encoded.lengths)])
         self._ids = np.concatenate([self._ids, encoded.ids])
+
+
+class _Places(dict[str, int]):
+    """Numbers words in the order in which they are first looked up."""
+
+    def __init__(self) -> None:
+        self.new: list[str] = []
+
+    def __missing__(self, word: str) -> int:
+        self[word] = place = len(self)
+        self.new.append(word)
+        return place
 
 
 def concatenate(sentences: list[list[int]]) -> EncodedSide:

@@ -1,14 +1,15 @@
 """Trains a SentencePiece vocabulary: of sub-words, of characters or of words."""
 
-import hashlib
 import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from itertools import pairwise
 from math import exp, log
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import sentencepiece
 
 from regard.errors import DataError
@@ -29,6 +30,7 @@ _MAX_LINES = 1_000_000
 _MAX_CHARACTERS = 100_000_000
 _MAX_LINE_CHARACTERS = 10_000
 _MAX_LINES_COUNTED = 200_000
+_LINES_AT_ONCE = 10_000
 # (lines of both sides, pieces): sizes that work on Multi30k, Tatoeba and WMT 2014 (37,000 in the paper)
 _SIZES = (
     (200, 400),
@@ -118,14 +120,19 @@ def train_tokenizer(
 
 
 def _train(sample: list[str], size: int, kind: TokenizerKind, coverage: float, controls: list[str]) -> bytes:
+    lines = iter(sample)
+    options: dict[str, Any] = {"unk_surface": f" {UNKNOWN_WORD} "} if kind == "word" else {"byte_fallback": True}
+    if kind != "unigram":  # the others learn from words and their counts, which is faster with the same pieces
+        lines = (f"{word}\t{count}" for word, count in _count_words(sample).items())
+        options["input_format"] = "tsv"
     writer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sample),
+        sentence_iterator=lines,
         model_writer=writer,
         vocab_size=size,
         model_type=kind,
         hard_vocab_limit=False,
-        **({"unk_surface": f" {UNKNOWN_WORD} "} if kind == "word" else {"byte_fallback": True}),
+        **options,
         character_coverage=coverage,
         normalization_rule_name="identity",  # normalise() has run, and encoding has to be lossless
         remove_extra_whitespaces=False,
@@ -141,28 +148,46 @@ def _train(sample: list[str], size: int, kind: TokenizerKind, coverage: float, c
     return writer.getvalue()
 
 
+def _count_words(lines: list[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for first in range(0, len(lines), _LINES_AT_ONCE):
+        counts.update(" ".join(lines[first : first + _LINES_AT_ONCE]).split(" "))
+    return counts
+
+
 def _sample(lines: Iterable[str], seed: int) -> tuple[list[str], int]:
     """A sample of at most about a million lines, chosen by line number and seed, and the number of lines."""
-    sample: list[tuple[int, str]] = []
+    sample: list[str] = []
+    hashes: list[bytes] = []  # of the lines of the sample, as soon as some lines are left out
     n_lines = n_characters = 0
     threshold = 1 << 64
+    limit = b""  # the same as bytes
     for n_lines, line in enumerate(lines, start=1):
-        if threshold < 1 << 64 and _line_hash(n_lines, seed) >= threshold:
-            continue
-        sample.append((n_lines, line))
+        if limit:
+            line_hash = _line_hash(n_lines, seed)
+            if line_hash >= limit:
+                continue
+            hashes.append(line_hash)
+        sample.append(line)
         n_characters += len(line)
         while len(sample) > _MAX_LINES or n_characters > _MAX_CHARACTERS:
+            hashes = hashes or [_line_hash(number, seed) for number in range(1, n_lines + 1)]
             threshold //= 2
-            sample = [(number, text) for number, text in sample if _line_hash(number, seed) < threshold]
-            n_characters = sum(len(text) for _, text in sample)
-    return [line for _, line in sample], n_lines
+            limit = threshold.to_bytes(8, "big")
+            sample = [text for line_hash, text in zip(hashes, sample, strict=True) if line_hash < limit]
+            hashes = [line_hash for line_hash in hashes if line_hash < limit]
+            n_characters = sum(map(len, sample))
+    return sample, n_lines
 
 
 def _usable(lines: Iterable[str], normalised: bool) -> Iterator[str]:
     """Normalised lines that are not blank; very long ones are truncated."""
     for line in lines:
-        start = line[:_MAX_LINE_CHARACTERS]
-        clean = (start if normalised else normalise(start)).replace(SPACE, " ").strip()
+        if normalised and len(line) <= _MAX_LINE_CHARACTERS and SPACE not in line:
+            clean = line
+        else:
+            start = line[:_MAX_LINE_CHARACTERS]
+            clean = " ".join((start if normalised else normalise(start)).replace(SPACE, " ").split())
         if clean:
             yield clean
 
@@ -177,24 +202,27 @@ def _default_size(kind: TokenizerKind, sample: list[str], n_controls: int, n_sub
     if kind == "char":
         return MAX_SIZE  # all that are covered
     if kind == "word":
-        counts = Counter(word for line in sample for word in line.split(" "))
-        n_words = sum(count >= _MIN_COUNT for count in counts.values())
+        n_words = sum(count >= _MIN_COUNT for count in _count_words(sample).values())
         if not n_words:
             raise DataError("no word of the training text occurs twice", hint="use sub-words: text.kind = 'bpe'")
         return N_SPECIAL + n_controls + min(_MAX_WORDS, n_words)
     return n_subwords
 
 
-def _line_hash(number: int, seed: int) -> int:
-    """A uniform number below 2**64 for each line."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}:{number}".encode(), digest_size=8).digest(), "big")
+def _line_hash(number: int, seed: int) -> bytes:
+    """A uniform number of 64 bits for each line, the highest byte first."""
+    return blake2b(b"%d:%d" % (seed, number), digest_size=8).digest()
 
 
 def _count_characters(sample: list[str]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for line in sample[:: 1 + len(sample) // _MAX_LINES_COUNTED]:
-        counts.update(line)
-    return counts
+    lines = sample[:: 1 + len(sample) // _MAX_LINES_COUNTED]
+    counts = np.zeros(0, np.int64)
+    for first in range(0, len(lines), _LINES_AT_ONCE):
+        text = "".join(lines[first : first + _LINES_AT_ONCE])
+        part = np.bincount(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), minlength=len(counts))
+        part[: len(counts)] += counts
+        counts = part
+    return Counter({chr(code): int(counts[code]) for code in np.flatnonzero(counts).tolist()})
 
 
 def _min_size(characters: Counter[str], coverage: float, n_controls: int) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +40,7 @@ from regard.text import (
 from regard.text.blocks import RawBlock, total_bytes, useful_processes
 from regard.text.code_points import Hashes
 from regard.text.corpus import OnBadPair
+from regard.text.doctor.examine import EarlierPairs
 from regard.text.encoding import EncodedBlock, Encoding, Split, encode_block, training_lines
 from regard.text.language_profile import make_profile
 from regard.text.languages import Languages, find_languages
@@ -54,6 +57,7 @@ Encode = Callable[[Corpus, OnBadPair, Split], Encoding]
 OnBytes = Callable[[int], None]  # called with the number of bytes read
 FileStates = tuple[tuple[int, int, int], ...]
 
+_HASH_BYTES = 1 << 20  # that are compared at once
 _BAD_LINES = {"invalid-text", "tabs"}  # findings of the doctor about lines that can be skipped
 _FATAL = {"empty", "unequal-counts"}  # findings that no setting can override
 
@@ -135,8 +139,10 @@ def examine_corpora(data: DataConfig, on_progress: OnProgress) -> tuple[int, lis
     if not data.doctor:
         return sum([count_pairs(corpus, on_bad=data.on_bad) for corpus in train][: len(data.train)]), []
     progress = [partial(on_progress, f"examining {corpus.name}") for corpus in train]
+    earlier = EarlierPairs()
     examined = [
-        examine(corpus, against=validation, progress=part) for corpus, part in zip(train, progress, strict=True)
+        examine(corpus, against=validation, earlier=earlier, progress=part)
+        for corpus, part in zip(train, progress, strict=True)
     ]
     reports = [_leaks_as_warnings(report) for report in examined]
     for corpus, report in zip(train, reports, strict=True):
@@ -223,33 +229,41 @@ def _encode(corpora: Corpora, how: Encode, on_progress: OnProgress) -> Iterator[
     """
     held_out: list[EncodedBlock] = []
     general: list[EncodedBlock] = []
-    seen: list[Hashes] = []
+    with tempfile.TemporaryFile() as seen:  # hashes of all targets
 
-    def training() -> Iterator[EncodedBlock]:
-        on_bytes = _byte_progress("encoding", corpora.learned, on_progress)
-        for number, train, held in corpora.encoded(corpora.learned, corpora.splits, how, on_bytes):
-            if number < len(corpora.train):
-                held_out.append(held)
-            else:
-                general.append(replace(held, corpora=held.corpora - np.uint8(len(corpora.train))))
-            seen.append(train.target_hashes)
-            yield train
+        def training() -> Iterator[EncodedBlock]:
+            on_bytes = _byte_progress("encoding", corpora.learned, on_progress)
+            for number, train, held in corpora.encoded(corpora.learned, corpora.splits, how, on_bytes):
+                if number < len(corpora.train):
+                    held_out.append(held)
+                else:
+                    general.append(replace(held, corpora=held.corpora - np.uint8(len(corpora.train))))
+                seen.write(train.target_hashes.tobytes())
+                yield train
 
-    yield training()
-    if corpora.validation:
-        splits = [Split(0.0, corpora.seed)] * len(corpora.validation)
-        on_bytes = _byte_progress("encoding validation pairs", corpora.validation, on_progress)
-        held_out = [block for _, block, _ in corpora.encoded(corpora.validation, splits, how, on_bytes)]
-    else:
-        held_out = unseen(held_out, seen)
-    if not sum(block.n_read for block in held_out):
-        raise DataError(
-            f"the validation set is empty (data.held_out is {corpora.held_out:g})",
-            hint="raise data.held_out, or give --valid-source and --valid-target",
-        )
-    yield held_out
-    if corpora.keep:
-        yield unseen(general, seen)
+        yield training()
+        if corpora.validation:
+            splits = [Split(0.0, corpora.seed)] * len(corpora.validation)
+            on_bytes = _byte_progress("encoding validation pairs", corpora.validation, on_progress)
+            held_out = [block for _, block, _ in corpora.encoded(corpora.validation, splits, how, on_bytes)]
+        else:
+            held_out = unseen(held_out, _stored(seen))
+        if not sum(block.n_read for block in held_out):
+            raise DataError(
+                f"the validation set is empty (data.held_out is {corpora.held_out:g})",
+                hint="raise data.held_out, or give --valid-source and --valid-target",
+            )
+        yield held_out
+        if corpora.keep:
+            yield unseen(general, _stored(seen))
+
+
+def _stored(file: IO[bytes]) -> Iterator[Hashes]:
+    """All hashes that have been written to a file."""
+    file.seek(0)
+    while data := file.read(_HASH_BYTES):
+        yield np.frombuffer(data, np.uint64)
+    file.seek(0, os.SEEK_END)
 
 
 def unseen(held_out: list[EncodedBlock], training: Iterable[Hashes]) -> list[EncodedBlock]:

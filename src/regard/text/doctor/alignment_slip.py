@@ -80,11 +80,12 @@ class SideFeatures:
             inside &= padded_kinds[starts + place] == kinds[starts]
             hashes = hashes * _FACTOR + np.where(inside, padded_codes[starts + place], 0)
         bits = np.uint64(1) << ((hashes * _FACTOR) >> np.uint64(58))
-        places = np.searchsorted(lines.ends, starts)  # the lines of the tokens
+        ends = np.searchsorted(starts, lines.ends)  # of the tokens of each line
+        begins = np.concatenate([[0], ends[:-1]])[: len(ends)]
+        has_tokens = begins < ends
         signatures = np.zeros(len(lines.ends), np.uint64)
         if len(starts):
-            first = np.flatnonzero(np.diff(places, prepend=-1))
-            signatures[places[first]] = np.bitwise_or.reduceat(bits, first)
+            signatures[has_tokens] = np.bitwise_or.reduceat(bits, begins[has_tokens])
         return cls(lines.lengths.astype(np.float32), signatures)
 
     @classmethod
@@ -138,9 +139,11 @@ class AlignmentScan:
     def _examine(self, n: int) -> None:
         source, target = (SideFeatures.join(side) for side in zip(*self._parts, strict=True))
         pairs = _Pairs(source, target, n)
-        path = pairs.first_guess()
+        path, guess = pairs.first_guess(), None
         for _ in range(3):
-            scores = pairs.scores(path)
+            if guess is not None and (path == guess).all():
+                break
+            guess, scores = path, pairs.scores(path)
             path = _best_path(scores, self._row)
         if pairs.are_related(path):
             self._related = True
@@ -170,16 +173,18 @@ class _Pairs:
         self.n = n
         self.source_bins, self.target_bins = (_length_bins(side.lengths, n) for side in (source, target))
         self.source_bits, self.target_bits = (side.signatures[:n] for side in (source, target))
+        self._bins: dict[int, tuple[Bins, Bins]] = {}
 
     def bins(self, offset: int) -> tuple[Bins, Bins]:
         """For each source line and the target line at this offset, the bin of their lengths and of their overlap."""
-        target = np.clip(np.arange(self.n) + offset, 0, self.n - 1)
-        lengths = self.source_bins * _LENGTH_BINS + self.target_bins[target]
-        a, b = self.source_bits, self.target_bits[target]
-        shared = np.bitwise_count(a & b).astype(np.float32)
-        by_chance = np.bitwise_count(a).astype(np.float32) * np.bitwise_count(b) / np.float32(64)
-        overlap = np.clip(np.round((shared - by_chance) * np.float32(1.5)) + 4, 0, _OVERLAP_BINS - 1)
-        return lengths, overlap.astype(np.uint8)
+        if offset not in self._bins:
+            target = np.clip(np.arange(self.n) + offset, 0, self.n - 1)
+            a, b = self.source_bits, self.target_bits[target]
+            shared = np.bitwise_count(a & b)
+            n_a, n_b = np.bitwise_count(a), np.bitwise_count(b)
+            lengths = self.source_bins * _LENGTH_BINS + self.target_bins[target]
+            self._bins[offset] = lengths, _overlap_table()[shared, n_a, n_b]
+        return self._bins[offset]
 
     def agreement(self, offset: int) -> Floats:
         """For each source line, roughly how well it matches the target line at this offset."""
@@ -235,6 +240,15 @@ class _Pairs:
         return np.clip(total, -_MAX_EVIDENCE, _MAX_EVIDENCE, out=total)
 
 
+@lru_cache
+def _overlap_table() -> Bins:
+    """(65, 65, 65) bin of the overlap of two signatures, by the number of bits in both, in one, and in the other."""
+    n = np.arange(65, dtype=np.float32)
+    by_chance = n[:, None] * n / np.float32(64)
+    bins = np.clip(np.round((n[:, None, None] - by_chance) * np.float32(1.5)) + 4, 0, _OVERLAP_BINS - 1)
+    return np.asarray(bins, np.uint8)
+
+
 def _log_ratio(matched: Ints, unmatched: Ints) -> Floats:
     """log P(bin | match) / P(bin | chance), smoothed towards 0 where counts are small."""
     chance = (unmatched + 1) / (unmatched.sum() + len(unmatched))
@@ -265,6 +279,8 @@ def _best_path(scores: Floats, first: int) -> Ints:
     starts = np.arange(0, n, _BLOCK)
     blocks = np.add.reduceat(scores, starts, axis=1).T  # (blocks, offsets)
     cost = _CHANGE_COST + np.log(max(n, 1))
+    if _largest_gain(blocks, first) < cost:
+        return np.full(n, first)
     previous = np.empty(blocks.shape, np.int8)
     stay = np.arange(blocks.shape[1])
     value = blocks[0] - cost * (stay != first)
@@ -279,6 +295,13 @@ def _best_path(scores: Floats, first: int) -> Ints:
         rows[step] = row
         row = int(previous[step, row]) if step else row
     return np.repeat(rows, _BLOCK)[:n]
+
+
+def _largest_gain(blocks: Floats, row: int) -> float:
+    """The most that consecutive blocks can gain by another row: below the cost of a change, no change is worth it."""
+    gain = np.cumsum(blocks - blocks[:, row, None], axis=0, dtype=np.float64)
+    lowest = np.minimum(np.minimum.accumulate(gain), 0)
+    return float((gain - np.vstack([np.zeros(gain.shape[1]), lowest[:-1]])).max())
 
 
 def _changes(path: Ints, scores: Floats, first: int) -> list[tuple[int, int]]:

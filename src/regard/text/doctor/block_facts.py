@@ -92,7 +92,7 @@ def _examine_side(block: PairBlock, i: int, test_hashes: Hashes) -> _Side:
     raw = CodeLines.of(side.text)
     clean, text = normalise_lines(raw, side.text)
     folded = CodeLines(fold_table()[clean.codes])
-    hashes, lengths = hash_lines(folded), clean.lengths
+    hashes, lengths = hash_lines(clean), clean.lengths
     valid = side.is_text
     n_words = np.where(lengths > 0, clean.count(clean.codes == SPACE) + 1, 0)
     places = np.minimum(np.searchsorted(test_hashes, hashes), max(0, len(test_hashes) - 1))

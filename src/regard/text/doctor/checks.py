@@ -47,6 +47,11 @@ class Occurrences:
             if len(self.lines) < MAX_EXAMPLES:
                 self.lines.append(number)
 
+    def add_parts(self, numbers: NDArray[np.int64]) -> None:
+        """Add lines that may be before those that were added, in ascending order."""
+        self.count += len(numbers)
+        self.lines = sorted([*self.lines, *numbers[:MAX_EXAMPLES].tolist()])[:MAX_EXAMPLES]
+
     def findings(self, kind: str, severity: Severity, message: str, advice: str) -> Iterator[Finding]:
         """A finding about these lines, if there are any."""
         if self.count:
@@ -131,6 +136,15 @@ def duplicates(unit: str, count: int, n_pairs: int, lines: Sequence[int]) -> Ite
         advice = "repeated lines get more weight in training; remove them unless that is intended"
         message = f"{_many(count, unit)} repeated ({share:.1%})"
         yield Finding(f"duplicate-{unit}", severity, count, tuple(lines), message, advice)
+
+
+def in_other_corpus(name: str, repeated: Occurrences, n_pairs: int) -> Iterator[Finding]:
+    """Pairs that are in another corpus too."""
+    share = repeated.count / max(1, n_pairs)
+    severity: Severity = "warning" if share > 0.1 else "note"
+    message = f"{_many(repeated.count, 'pairs')} ({share:.1%}) also in {name}"
+    advice = "they get more weight in training; use only one of the two, or remove these lines"
+    yield from repeated.findings("in-other-corpus", severity, message, advice)
 
 
 class LengthRatios:

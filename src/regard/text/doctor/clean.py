@@ -84,18 +84,19 @@ def _write(outputs: Sequence[TextIO], pair: _Pair) -> None:
 
 def _judged(examination: Examination) -> Iterator[tuple[str | None, _Pair]]:
     """Every pair, in order, with the reason why it is rejected, or None."""
-    repeated = np.sort(np.concatenate([*examination.repeats["pairs"].lines()]))
+    pairs = examination.repeats["pairs"]
+    repeated = np.unique(np.concatenate([*pairs.lines(), *(lines for lines, _ in pairs.in_other_corpora())]))
     rows = enumerate(examination.rows(), start=1)
     while chunk := list(islice(rows, _CHUNK)):
         is_text = [source is not None and target is not None for _, (source, target) in chunk]
-        pairs = [(number, source or "", target or "") for number, (source, target) in chunk]
-        low, high = np.searchsorted(repeated, [pairs[0][0], pairs[-1][0] + 1])
-        judged = _reasons(pairs, examination, set(repeated[low:high].tolist()))
+        given = [(number, source or "", target or "") for number, (source, target) in chunk]
+        low, high = np.searchsorted(repeated, [given[0][0], given[-1][0] + 1])
+        judged = _reasons(given, examination, set(repeated[low:high].tolist()))
         reasons = [reason if valid else "not valid text" for reason, valid in zip(judged, is_text, strict=True)]
         good = [index for index, reason in enumerate(reasons) if reason is None]
-        for index in _mispaired(examination, [pairs[index] for index in good]):
+        for index in _mispaired(examination, [given[index] for index in good]):
             reasons[good[index]] = "words do not match"
-        yield from zip(reasons, pairs, strict=True)
+        yield from zip(reasons, given, strict=True)
 
 
 def _reasons(pairs: Sequence[_Pair], examination: Examination, repeated: set[int]) -> list[str | None]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.processes import ordered_map
 from regard.text.blocks import RawBlock, read_blocks, total_bytes, useful_processes
-from regard.text.code_points import CodeLines, fold_table, hash_lines, normalise_lines
+from regard.text.code_points import CodeLines, hash_lines, normalise_lines
 from regard.text.corpus import Corpus
 from regard.text.doctor import checks
 from regard.text.doctor.alignment_slip import Alignment, AlignmentScan
@@ -30,19 +30,31 @@ _Row = tuple[str | None, str | None]
 
 
 def examine(
-    corpus: Corpus, *, against: Sequence[str | Path | Corpus] = (), progress: ProgressCallback | None = None
+    corpus: Corpus,
+    *,
+    against: Sequence[str | Path | Corpus] = (),
+    earlier: "EarlierPairs | None" = None,
+    progress: ProgressCallback | None = None,
 ) -> CorpusReport:
     """Examine a corpus. `against` are test or validation sets whose lines should not be in it."""
-    return read_corpus(corpus, against=against, progress=progress).report()
+    return read_corpus(corpus, against=against, earlier=earlier, progress=progress).report()
 
 
 def read_corpus(
-    corpus: Corpus, *, against: Sequence[str | Path | Corpus] = (), progress: ProgressCallback | None = None
+    corpus: Corpus,
+    *,
+    against: Sequence[str | Path | Corpus] = (),
+    earlier: "EarlierPairs | None" = None,
+    progress: ProgressCallback | None = None,
 ) -> "Examination":
-    """Reads a corpus once, from which a report can be made, or a clean copy."""
+    """Reads a corpus once, from which a report can be made, or a clean copy.
+
+    Corpora that share `earlier` are compared: each is told which of its pairs are in those that were read before it.
+    """
     for path in (*corpus.files, *(path for data in against for path in _files(data))):
         require_file(path)
-    examination = Examination(corpus, [test_set for data in against for test_set in _test_sets(data)])
+    tests = [test_set for data in against for test_set in _test_sets(data)]
+    examination = Examination(corpus, tests, earlier or EarlierPairs())
     total = total_bytes(corpus.files)
     examine = partial(examine_block, examination.test_hashes)
     for facts in ordered_map(examine, examination.tasks(), useful_processes(corpus.files)):
@@ -52,6 +64,20 @@ def read_corpus(
     if progress is not None and total:
         progress(total, total)
     return examination
+
+
+class EarlierPairs:
+    """The pairs of all corpora that have been read."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.repeats = Repeats()
+
+    def begin(self, name: str) -> None:
+        """The pairs that follow are of this corpus."""
+        if self.names:
+            self.repeats.next_corpus()
+        self.names.append(name)
 
 
 class _TestLines:
@@ -70,7 +96,7 @@ def hash_texts(lines: Iterable[str]) -> tuple[list[int], list[bool]]:
     """Hashes of lines as `examine_block` makes them, and whether they have text."""
     text = "".join(f"{line}\n" for line in lines)
     clean, _ = normalise_lines(CodeLines.of(text), text)
-    hashes: list[int] = hash_lines(CodeLines(fold_table()[clean.codes])).tolist()
+    hashes: list[int] = hash_lines(clean).tolist()
     is_filled: list[bool] = (clean.lengths > 0).tolist()
     return hashes, is_filled
 
@@ -95,8 +121,10 @@ def _test_sets(data: str | Path | Corpus) -> list[_TestLines]:
 class Examination:
     """Collects counts and hashes while the corpus is read."""
 
-    def __init__(self, corpus: Corpus, test_sets: list[_TestLines]) -> None:
+    def __init__(self, corpus: Corpus, test_sets: list[_TestLines], earlier: EarlierPairs) -> None:
         self.corpus = corpus
+        earlier.begin(corpus.name)
+        self._earlier = earlier
         self.test_sets = test_sets
         test_hashes = sorted({digest for test_set in test_sets for digest in test_set.hashes})
         self.test_hashes: Hashes = np.array(test_hashes, np.uint64)
@@ -105,7 +133,7 @@ class Examination:
         self.notes = (ReadNotes(), ReadNotes())
         self.n_pairs = self.n_bytes = 0
         self.equal_sides, self.one_side_blank, self.bad_tabs = Occurrences(), Occurrences(), Occurrences()
-        self.repeats = {"pairs": Repeats(), "sources": Repeats()}
+        self.repeats = {"pairs": earlier.repeats, "sources": Repeats()}
         self.ratios = LengthRatios()
         self.sample = PairSample()
         self._scan = AlignmentScan()
@@ -222,6 +250,15 @@ class Examination:
                 count += len(lines)
                 first = np.sort(np.concatenate([first, lines[:MAX_EXAMPLES]]))[:MAX_EXAMPLES]
             yield from checks.duplicates(unit, count, repeats.n_lines, first.tolist())
+        yield from self._in_other_corpora()
+
+    def _in_other_corpora(self) -> Iterator[Finding]:
+        found = {number: Occurrences() for number in range(len(self._earlier.names) - 1)}
+        for lines, corpora in self.repeats["pairs"].in_other_corpora() if found else ():
+            for number in np.unique(corpora).tolist():
+                found[number].add_parts(lines[corpora == number])
+        for number, occurrences in found.items():
+            yield from checks.in_other_corpus(self._earlier.names[number], occurrences, self.n_pairs)
 
     def _leaks(self) -> Iterator[Finding]:
         for test in self.test_sets:
