@@ -42,8 +42,8 @@ def encode(
         Path | None, typer.Option("--from", metavar="MODEL", help="Use the vocabulary of this run or model.")
     ] = None,
     shard_lines: Annotated[
-        int, typer.Option(metavar="N", min=1, max=5_000_000, help="Lines of text per shard.")
-    ] = 500_000,
+        int | None, typer.Option(metavar="N", min=1, max=5_000_000, help="Lines of text per shard (default: 500000).")
+    ] = None,
     part: Part = None,
     join: Annotated[bool, typer.Option("--join", help="Finish the store when all parts have been built.")] = False,
     processes: Annotated[
@@ -58,11 +58,13 @@ def encode(
     """
     from regard.cli.display import TrainingDisplay
     from regard.cli.train import parallel_data
+    from regard.data.store import read_meta
     from regard.processes import n_cores
     from regard.tasks.translation.encode import EncodingPlan, build_shards, join_shards
 
     if sum((part is not None, join, ray is not None)) > 1:
         raise RecipeError("--part, --join and --ray do not go together", hint="give one of them")
+    numbers = None if part is None else parse_part(part)
     n_processes = processes or n_cores()
     with TrainingDisplay(sys.stderr) as display:
         data = parallel_data(source or [], target or [], tsv or [], valid_source, valid_target)
@@ -70,8 +72,8 @@ def encode(
             plan = _plan(out, data, recipe, setting or [], start_from, shard_lines, n_processes, display.on_progress)
         else:
             plan = EncodingPlan.read(out)
-        if part is not None:
-            build_shards(out, plan, parse_part(part), n_processes, display.on_progress)
+        if numbers is not None:
+            build_shards(out, plan, numbers, n_processes, display.on_progress)
             display.print(f"part {part} of {out} is finished; when all are: regard encode --out {out} --join")
             return
         if not join:
@@ -80,9 +82,9 @@ def encode(
     n_pairs = sum(entry.n_pairs for entry in index.shards)
     n_left_out = sum(entry.n_blank + entry.n_too_long for entry in index.shards)
     left_out = f", {n_left_out:,} blank or too long ones left out" if n_left_out else ""
-    display.print(
-        f"{n_pairs:,} pairs in {len(index.shards)} shards{left_out}; train with: regard train --store {out} --out RUN"
-    )
+    n_shards, n_validation = len(index.shards), read_meta(out / "validation").n_pairs
+    display.print(f"{n_pairs:,} pairs in {n_shards} shards, {n_validation:,} for validation{left_out}")
+    display.print(f"train with: regard train --store {out} --out RUN")
 
 
 def _plan(
@@ -91,7 +93,7 @@ def _plan(
     recipe: Path | None,
     settings: list[str],
     start_from: Path | None,
-    shard_lines: int,
+    shard_lines: int | None,
     n_processes: int,
     on_progress: "OnProgress",
 ) -> "EncodingPlan":

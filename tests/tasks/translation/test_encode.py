@@ -91,7 +91,9 @@ def test_compressed_text_gives_the_same_shards(text: Path, built: Path, tmp_path
 
 
 def test_a_plan_is_of_one_text(text: Path, built: Path, tmp_path: Path) -> None:
-    assert plan(text, built) == EncodingPlan.read(built)
+    assert plan(text, built) == plan(text, built, lines_per_shard=None) == EncodingPlan.read(built)
+    with pytest.raises(RunError, match="have 100 lines, not 200"):
+        plan(text, built, lines_per_shard=200)
     shutil.copytree(text, tmp_path / "other")
     with (tmp_path / "other" / "a.src").open("a") as a, (tmp_path / "other" / "a.tgt").open("a") as b:
         a.write("one\n")

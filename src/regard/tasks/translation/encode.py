@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def plan_encoding(
     text: TextConfig,
     *,
     seed: int,
-    lines_per_shard: int,
+    lines_per_shard: int | None,  # LINES_PER_SHARD, or as in the plan that is there
     start_from: Path | None,
     n_processes: int,
     on_progress: OnProgress,
@@ -106,8 +107,9 @@ def plan_encoding(
     fingerprint = fingerprint_all(data)
     if (out / PLAN_NAME).exists():
         plan = EncodingPlan.read(out)
-        _require_same(plan, data, text, fingerprint, out)
+        _require_same(plan, data, text, fingerprint, lines_per_shard, out)
         return plan
+    lines_per_shard = lines_per_shard or LINES_PER_SHARD
     corpora = [config.corpus() for config in data.train]
     shards = []
     for number, corpus in enumerate(corpora):
@@ -285,7 +287,9 @@ def _train_tokenizers(
     return TokenizerPair(built[0], built[-1])
 
 
-def _require_same(plan: EncodingPlan, data: DataConfig, text: TextConfig, fingerprint: str, out: Path) -> None:
+def _require_same(
+    plan: EncodingPlan, data: DataConfig, text: TextConfig, fingerprint: str, lines_per_shard: int | None, out: Path
+) -> None:
     """Raises RunError if the plan in a directory is of other text or settings."""
     hint = "encode in another directory, or give the same files and settings"
     if fingerprint != plan.data.fingerprint:
@@ -294,6 +298,12 @@ def _require_same(plan: EncodingPlan, data: DataConfig, text: TextConfig, finger
         for name in now.model_fields_set:
             if getattr(now, name) != getattr(before, name):
                 raise RunError(f"the plan in {out} has another value of {name}", hint=hint)
+    sizes = {  # of all shards but the last one of each corpus
+        first.lines.n_lines for first, second in pairwise(plan.shards) if first.corpus == second.corpus
+    }
+    largest = max((shard.lines.n_lines for shard in plan.shards), default=0)
+    if lines_per_shard is not None and (largest > lines_per_shard or sizes - {lines_per_shard}):
+        raise RunError(f"the shards in {out} have {largest:,} lines, not {lines_per_shard:,}", hint=hint)
 
 
 def _shard_key(plan: EncodingPlan, number: int) -> str:
