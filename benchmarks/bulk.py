@@ -47,12 +47,12 @@ def translate(run: Path, source: Path, out: Path, *options: str) -> list[str]:
     return [*REGARD, "translate", str(run), str(source), "--out", str(out), *fixed, *options]
 
 
-def kill_when_it_has_written(command: list[str], out: Path, part: str) -> int:
-    """Kills a command as soon as it has written some lines, and returns how many bytes they have."""
+def kill_when_it_has_written(command: list[str], out: Path, part: str, n_bytes: int) -> int:
+    """Kills a command as soon as it has written so many bytes, and returns how many it has written."""
     process = subprocess.Popen(command)
     while process.poll() is None:
         sizes = [path.stat().st_size for path in out.parent.glob(f".{out.name}.part-{part}*") if path.suffix != ".json"]
-        if sum(sizes) > 100_000:
+        if sum(sizes) > n_bytes:
             process.send_signal(signal.SIGKILL)
             process.wait()
             return sum(sizes)
@@ -83,11 +83,11 @@ def main() -> None:
         started_at = time.perf_counter()
         subprocess.run(translate(run, source, whole), check=True)
         seconds = [time.perf_counter() - started_at]
-        started_at, killed = time.perf_counter(), []
+        started_at, killed, quarter = time.perf_counter(), [], source.stat().st_size // args.parts // 4
         for part in range(1, args.parts + 1):
             command = translate(run, source, out, "--part", f"{part}/{args.parts}", "--resume")
             if part in args.kill:
-                killed.append(kill_when_it_has_written(command, out, f"{part}-of-{args.parts}"))
+                killed.append(kill_when_it_has_written(command, out, f"{part}-of-{args.parts}", quarter))
             subprocess.run(command, check=True)
         subprocess.run(translate(run, source, out, "--join"), check=True)
         seconds.append(time.perf_counter() - started_at)

@@ -47,7 +47,7 @@ class Places:
 
 
 def write_corpus(lines: list[Pair], n_pairs: int, places: Places, directory: Path) -> list[str]:
-    """Writes all files; returns the arguments of `regard check`."""
+    """Writes all files; returns the arguments of `regard check`, run in this directory."""
     repeated = {number + places.distance: number for number in places.repeated}
     wanted = {*places.repeated, *places.tested, *places.shared}
     kept: dict[int, Pair] = {}
@@ -66,8 +66,7 @@ def write_corpus(lines: list[Pair], n_pairs: int, places: Places, directory: Pat
         own = [(f"{a} other {name}", f"{b} andere {name}") for a, b in pairs(lines, 100_000)]
         (directory / f"{name}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in [*own, *chosen]))
     (directory / "test").write_text("".join(f"{kept[number][0]}\n" for number in places.tested))
-    also = [argument for name in ("b", "c") for argument in ("--also", str(directory / f"{name}.tsv"))]
-    return [str(directory / "a.source"), str(directory / "a.target"), "--against", str(directory / "test"), *also]
+    return ["a.source", "a.target", "--against", "test", "--also", "b.tsv", "--also", "c.tsv"]
 
 
 def slip_is_found(lines: list[int], message: str, places: Places) -> bool:
@@ -91,7 +90,7 @@ def main() -> None:
         environment = os.environ | {"TMPDIR": directory}  # where the hashes are sorted
         started_at = time.perf_counter()
         command = [sys.executable, "-m", "regard", "check", *arguments, "--json"]
-        result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
+        result = subprocess.run(command, stdout=subprocess.PIPE, check=False, cwd=directory, env=environment)
         seconds = time.perf_counter() - started_at
     findings = json.loads(result.stdout)["findings"]
     by_kind = {

@@ -72,6 +72,14 @@ def test_parts_are_only_joined_if_all_are_finished_and_belong_together(source: P
     assert not out.exists() and part_path(out, (2, 2)).exists()
 
 
+def test_warnings_about_a_part_have_the_line_numbers_of_the_file(source: Path, tmp_path: Path) -> None:
+    translate(source, tmp_path / "out", (2, 2), upto=1)
+    pair = FilePair(source, part_path(tmp_path / "out", (2, 2)))
+    for resume, n_before in ((True, 4), (False, 3)):  # "four" has been translated
+        stream = LineStream(pair, resume=resume, identity="x", max_characters=1, keep_state=True, lines=range(3, 7))
+        assert stream.n_before == n_before
+
+
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", ""])
 def test_what_is_not_a_part_is_refused(text: str) -> None:
     assert parse_part("3/64") == (3, 64)

@@ -42,7 +42,7 @@ class Audit:
     _line_number: int = 0  # within that file
 
     def start_file(self, name: str, n_skipped: int) -> None:
-        """Start another file; its first `n_skipped` lines were translated by an earlier command."""
+        """Start another file; its first `n_skipped` lines are of another part, or of an earlier command."""
         self._name, self._line_number = name, n_skipped
 
     def record(self, translation: Translation) -> None:
@@ -114,7 +114,7 @@ class OutputFormat:
 
 def translate_stream(translator: Translator, stream: LineStream, output: OutputFormat, audit: Audit) -> None:
     """Translate one input; the engine translates the next batch while this one is written."""
-    audit.start_file(stream.name, stream.sink.n_lines)
+    audit.start_file(stream.name, stream.n_before)
     results = translator.translate_batches(
         stream.batches(),
         options=output.options,

@@ -101,6 +101,11 @@ class LineStream:
         if pair.out is not None:
             self.sink = ResumableFile(pair.out, resume, _full_identity(pair, identity), keep_state)
 
+    @property
+    def n_before(self) -> int:
+        """How many lines of the file are before the next one: those of other parts, and those written already."""
+        return (self._lines.start if self._lines is not None else 0) + self.sink.n_lines
+
     def batches(self) -> Iterator[list[str]]:
         """Batches of the lines that are not written yet; an empty batch means that no line is waiting."""
         return _read_batches(
