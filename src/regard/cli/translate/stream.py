@@ -43,7 +43,9 @@ def file_pairs(files: list[Path], out: Path | None, model: Path | None = None) -
     for file in files:
         if not file.exists():
             command = f"echo {quote(str(file))} | regard translate {quote(str(model or 'RUN'))}"
-            hint = f"to translate a sentence: {command}" if " " in str(file) else "check the path"
+            hint = f"to translate a sentence: {command}"
+            if " " not in str(file):
+                hint = f"check the path; {hint}" if len(file.parts) == 1 else "check the path"
             raise DataError(f"{file}: no such file", hint=hint)
     if out is None:
         return [FilePair(file, None) for file in files] or [FilePair(None, None)]
