@@ -5,7 +5,7 @@ import io
 import pytest
 
 from regard.cli.display import TrainingDisplay
-from regard.cli.train import parse_time
+from regard.cli.training_options import parse_time
 from regard.errors import RecipeError
 from regard.report.wording import duration
 

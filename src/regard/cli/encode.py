@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.parts import Part, Ray, parse_part
+from regard.cli.training_options import TrainingOptions, parallel_data
 from regard.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def encode(
     With --part 3/64, only every 64th shard is built, from the third on; the parts can run at the same time, on any
     machines that share DIR. Then --join finishes the store.
     """
+    given = TrainingOptions.of(locals())
     from regard.cli.display import TrainingDisplay
-    from regard.cli.train import parallel_data
     from regard.data.store import read_meta
     from regard.processes import n_cores
     from regard.tasks.translation.encode import EncodingPlan, build_shards, join_shards
@@ -67,7 +68,7 @@ def encode(
     numbers = None if part is None else parse_part(part)
     n_processes = processes or n_cores()
     with TrainingDisplay(sys.stderr) as display:
-        data = parallel_data(source or [], target or [], tsv or [], valid_source, valid_target)
+        data = parallel_data(given)
         if data or recipe is not None:
             plan = _plan(out, data, recipe, setting or [], start_from, shard_lines, n_processes, display.on_progress)
         else:

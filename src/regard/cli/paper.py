@@ -176,7 +176,7 @@ def _text(out: Path, *options: tuple[Path | None, Path | None]) -> "PaperText":
 
 def _length(budget: str | None, steps: int | None) -> "Raw":
     """How long each row is trained."""
-    from regard.cli.train import parse_time
+    from regard.cli.training_options import parse_time
 
     if budget is not None and steps is not None:
         raise UserError("--budget and --steps exclude each other", hint="drop one of them")

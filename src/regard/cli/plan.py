@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from regard.cli.train import no_data, parse_time, read_settings
 from regard.cli.train import train as train_command
+from regard.cli.training_options import TrainingOptions, no_data, parse_time, read_settings
 from regard.errors import RecipeError, UserError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _question(
     from regard.training import select_device
 
     run = recipe if recipe is not None and recipe.is_dir() else None
-    given = read_settings(text, recipe=None if run else recipe, **options)
+    given = read_settings(TrainingOptions.of({**options, "recipe": None if run else recipe}), text)
     fill_defaults = recipe is None or options.get("budget") is not None
     if run is not None and given.keys() - {"training", "model"}:
         raise RecipeError(f"{run} has its own text", hint="give only --set and --cluster with a run")
