@@ -4,10 +4,12 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.text.code_points import CodeLines
 from regard.text.corpus import Corpus
+from regard.text.doctor import alignment_slip
 from regard.text.doctor.alignment_slip import AlignmentScan, SideFeatures
 from regard.text.doctor.examine import examine
 from regard.text.doctor.findings import CorpusReport, Finding
@@ -54,6 +56,18 @@ def test_good_text_has_no_findings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n", [70, 300, 2000])
 def test_parallel_text_has_no_slips(seed: int, n: int) -> None:
     assert slips(*language(n, seed)) == []
+
+
+@pytest.mark.parametrize("seed", [0, 3, 6, 12, 19])
+def test_paths_without_a_change_are_those_of_the_whole_search(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(-0.2, 1.0, (12, 3000)).astype(np.float32)
+    scores[5] += 0.2
+    scores[7, 1000 : 1000 + 10 * seed] += 1.0  # the more lines, the more is gained by a change
+    quick = alignment_slip._best_path(scores, 5)
+    monkeypatch.setattr(alignment_slip, "_largest_gain", lambda blocks, row: np.inf)
+    assert (alignment_slip._best_path(scores, 5) == quick).all()
+    assert (7 in quick) == (seed >= 12)
 
 
 def slips(source: list[str], target: list[str]) -> list[tuple[int, int | None, int | None]]:
