@@ -18,7 +18,8 @@ from regard.text.tokenizer import Tokenizer, TokenizerPair
 MAX_CACHED_WORDS = 300_000
 _MAX_CACHED_IDS = 4_000_000
 
-Ids = NDArray[np.int64]
+Ids = NDArray[np.integer]
+Lengths = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
@@ -26,8 +27,8 @@ Mask = NDArray[np.bool_]
 class EncodedSide:
     """The source or the target sentences of a block."""
 
-    ids: Ids  # of all sentences, concatenated, without bos and eos
-    lengths: Ids  # (n_pairs,)
+    ids: Ids  # of all sentences, concatenated, without bos and eos; small integers, as they go through pipes
+    lengths: Lengths  # (n_pairs,)
 
     def select(self, keep: Mask) -> "EncodedSide":
         if keep.all():
@@ -196,18 +197,20 @@ class LineEncoder:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         own = tokenizer.kind == "word" or (tokenizer.kind in ("bpe", "char") and tokenizer.has_bytes)
+        self._id_type = np.uint16 if tokenizer.size <= 1 << 16 else np.uint32
         self._by_word = own and not any("\u2581" in piece[1:] for piece in tokenizer.symbols)
         self._forget()
 
     def _forget(self) -> None:
         self._words = _Places()  # in the next two
-        self._ids = np.zeros(0, np.int64)
+        self._ids: Ids = np.zeros(0, self._id_type)
         self._starts = np.zeros(1, np.int64)  # of each word in `_ids`, and the end
 
     def encode(self, text: str, clean: CodeLines, clean_text: str) -> EncodedSide:
         """The ids of all lines of a text, which is given as it is and normalised."""
         if not self._by_word:
-            return concatenate(self._tokenizer.encode_many(text.split("\n")[:-1]))
+            encoded = concatenate(self._tokenizer.encode_many(text.split("\n")[:-1]))
+            return EncodedSide(encoded.ids.astype(self._id_type), encoded.lengths)
         if len(self._words) > MAX_CACHED_WORDS or len(self._ids) > _MAX_CACHED_IDS:
             self._forget()
         words = clean_text.split()
@@ -224,7 +227,7 @@ class LineEncoder:
         encoded = concatenate(self._tokenizer.encode_many(self._words.new))
         self._words.new.clear()
         self._starts = np.concatenate([self._starts, len(self._ids) + np.cumsum(encoded.lengths)])
-        self._ids = np.concatenate([self._ids, encoded.ids])
+        self._ids = np.concatenate([self._ids, encoded.ids.astype(self._id_type)])
 
 
 class _Places(dict[str, int]):
