@@ -73,10 +73,10 @@ ROWS = {
     35: Row("text changed while it is prepared", "noticed before the first step", inputs.text_changed_while_prepared),
     36: Row("sizes that cannot fit into memory", "refused before memory is taken", inputs.sizes_that_cannot_fit),
     42: Row("another number of ranks, training.exact", "equal to the bit", ranks.exact_ranks),
+    43: Row("two hosts: delay, loss, cable cut", "finishes, or ends with the rank's name", ranks.cut_off_ranks),
     44: Row(
         "every architecture and task, 2 ranks", "equal to 1 rank with 2 batches", every_model.every_model_on_two_ranks
     ),
-    43: Row("two hosts: delay, loss, cable cut", "finishes, or ends with the rank's name", ranks.cut_off_ranks),
 }
 
 

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def measure(directory: Path, preset: str, max_tokens: int, seconds: float, out: 
     planned = plan(given)
     plan_seconds = time.perf_counter() - started_at
     shutil.rmtree(out, ignore_errors=True)
-    started_at = time.perf_counter()
+    started_at, started_on = time.perf_counter(), time.time()
     process = subprocess.Popen([*REGARD, "train", *given, "--out", str(out)], stderr=subprocess.DEVNULL)
     memory = disk = 0
     while process.poll() is None:
@@ -87,8 +88,31 @@ def measure(directory: Path, preset: str, max_tokens: int, seconds: float, out: 
         "seconds": [planned["total_seconds"][0], taken],
         "memory": [planned["memory_total"], memory],
         "disk": [planned["disk_total"], disk],
+        "parts": [
+            {name: seconds[0] for name, seconds in planned["seconds"].items()},
+            parts(out / "journal.jsonl", started_on),
+        ],
         "flops": planned["flops"]["with_padding"],
     }
+
+
+def parts(journal: Path, started_on: float) -> dict[str, float]:
+    """Where the time of a training went, by its events."""
+    result = dict.fromkeys(("training", "preparation", "validations", "checkpoints", "final model"), 0.0)
+    before = started_on
+    for line in journal.read_text().splitlines():
+        event = json.loads(line)
+        at = datetime.fromisoformat(event["at"]).timestamp()
+        seconds = at - before
+        kind = {"validation": "validations", "save": "checkpoints", "finished": "final model"}.get(event["event"])
+        if event["event"] == "step":
+            of_step = min(seconds, event["n_tokens"] / event["tokens_per_second"])
+            result["training"] += of_step
+            result["preparation"] += seconds - of_step
+        else:
+            result[kind or "preparation"] += seconds
+        before = at
+    return result
 
 
 def plan(given: list[str]) -> dict[str, Any]:
@@ -145,6 +169,16 @@ def row(name: str, values: dict[str, Any]) -> str:
     return "| " + " | ".join([*cells, f"{values['plan_seconds']:.0f} s"]) + " |"
 
 
+PARTS = ("preparation", "training", "validations", "checkpoints", "final model")
+PARTS_HEADER = f"| training | {' | '.join(PARTS)} |"
+
+
+def parts_row(name: str, values: dict[str, Any]) -> str:
+    planned, taken = values["parts"]
+    cells = [f"{planned[part]:.1f} / {taken[part]:.1f}" for part in PARTS]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
 def report(rows: list[tuple[str, dict[str, Any]]]) -> str:
     worst = {key: max(abs(v[key][0] / v[key][1] - 1) for _, v in rows) for key in ("seconds", "memory", "disk")}
     lines = [
@@ -156,8 +190,14 @@ def report(rows: list[tuple[str, dict[str, Any]]]) -> str:
         f"Machine: {machine()}",
         "",
         HEADER,
-        "|" + "---|" * HEADER.count(" | ") + "---|",
+        "|" + "---|" * (HEADER.count("|") - 1),
         *(row(*entry) for entry in rows),
+        "",
+        "Seconds, planned / taken, of every part:",
+        "",
+        PARTS_HEADER,
+        "|" + "---|" * (PARTS_HEADER.count("|") - 1),
+        *(parts_row(*entry) for entry in rows),
         "",
         f"Largest differences: time {worst['seconds']:.0%}, memory {worst['memory']:.0%}, disk {worst['disk']:.0%}.",
         "",

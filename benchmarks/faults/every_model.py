@@ -1,6 +1,7 @@
 """Row 44: every architecture and every task with two processes, which must equal one process with two batches."""
 
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -53,8 +54,9 @@ class Case(NamedTuple):
 
 def every_model_on_two_ranks(harness: Harness) -> Figure:
     """Row 44: six steps of each, with dropout and the optimizer that is its default."""
-    n_equal, problems = 0, []
-    cases = list(_cases(harness))
+    n_equal, problems, all_cases = 0, [], list(_cases(harness))
+    numbers = harness.numbers(len(all_cases), len(all_cases))
+    cases = all_cases[numbers.start : numbers.stop]
     for case in cases:
         runs = []
         for n in (1, 2):
@@ -71,6 +73,7 @@ def every_model_on_two_ranks(harness: Harness) -> Figure:
             n_equal += one == two
             if one != two:
                 problems.append(f"{case.name}: not equal")
+        print(f"{case.name}: {problems[-1] if problems and case.name in problems[-1] else 'equal'}", file=sys.stderr)
     failed = "".join(f"; {problem}" for problem in problems)
     return Figure(f"{n_equal}/{len(cases)} equal with 2 ranks and with accumulate 2{failed}", n_equal == len(cases))
 
@@ -120,8 +123,9 @@ def _files(task: str, folder: Path) -> Sequence[str]:
     if task == "answering":
         lines = []
         for _ in range(200):
-            person, place = rng.choice(("Ann", "Ben", "Cleo")), rng.choice(("garden", "kitchen", "hall"))
-            lines += [f"1 {person} went to the {place}.", f"2 Where is {person}? \t{place}\t1"]
+            told = [(rng.choice(("Ann", "Ben", "Cleo")), rng.choice(("garden", "kitchen", "hall"))) for _ in range(6)]
+            lines += [f"{number} {person} went to the {place}." for number, (person, place) in enumerate(told, start=1)]
+            lines.append(f"7 Where is {told[-1][0]}? \t{told[-1][1]}\t6")
         return ("--stories", _write(folder / "stories.txt", lines))
     if task == "classification":
         labelled = [f"{rng.choice(('good', 'bad'))}\t{sentence}" for sentence in sentences]

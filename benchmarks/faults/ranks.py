@@ -5,11 +5,11 @@ The processes are forked from this one, which saves importing torch, with the en
 
 import ctypes
 import fcntl
-import itertools
 import os
 import random
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -35,7 +35,6 @@ _INTERFACE = "cable"
 _NEW_NETWORK, _NEW_MOUNTS, _PRIVATE = 0x40000000, 0x00020000, (1 << 14) | (1 << 18)
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_ports = itertools.count(29_700)
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def start_command(
     run: Path, n: int, command: Sequence[str], *, hosts: Sequence[str] = (), hidden: Path | None = None
 ) -> Ranks:
     """Start n processes of this command."""
-    port, folder = next(_ports), run.parent / f"{run.name}-stderr"
+    port, folder = _free_port(), run.parent / f"{run.name}-stderr"
     folder.mkdir(exist_ok=True)
     paths = tuple(folder / f"{port}-{rank}" for rank in range(n))
     pids = []
@@ -115,6 +114,11 @@ def start_command(
     return Ranks(tuple(pids), run, paths)
 
 
+def _free_port() -> int:
+    with socket.create_server(("", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 def _redirect(log: Path) -> None:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(descriptor, 1)
@@ -135,18 +139,8 @@ def killed_ranks(harness: Harness) -> Figure:
     expected = {n: _trained(harness, n) for n in (3, 4)}
     same_again, same_weights = _same_without_kills(harness, expected) if harness.share[0] == 1 else (True, True)
     for number in numbers:
-        rng, n, run = random.Random(number), 3 + number % 2, harness.fresh()
-        ranks, victim = start(harness, run, n), rng.randrange(n)
-        ranks.reach(rng.randint(1, STEPS - 2))
-        time.sleep(rng.uniform(0, 0.05))
-        killed_at = time.perf_counter()
-        os.kill(ranks.pids[victim], signal.SIGKILL)
-        codes = ranks.wait()
-        slowest_seconds = max(slowest_seconds, time.perf_counter() - killed_at)
-        lines = [line for text in ranks.errors() for line in text.splitlines() if line.startswith("error: ")]
-        named += len(lines) == 1 and f"rank {victim}" in lines[0] and codes.count(2) == n - 1
-        again = start(harness, run, n)
-        n_equal += again.wait() == [0] * n and weights_of(run) == expected[n]
+        is_equal, is_named, seconds = kill_and_restart(harness, number, expected)
+        n_equal, named, slowest_seconds = n_equal + is_equal, named + is_named, max(slowest_seconds, seconds)
     text = (
         f"{n_equal}/{len(numbers)} equal after a kill, the others ended in ≤ {slowest_seconds:.1f} s, named {named}; "
         f"run again {_verdict(same_again)}; 2 ranks = accumulate 2, Adam and Muon: {_verdict(same_weights)}"
@@ -155,6 +149,22 @@ def killed_ranks(harness: Harness) -> Figure:
         text = text.partition("; ")[0]
     passed = n_equal == named == len(numbers) and slowest_seconds <= MAX_SECONDS_TO_EXIT and same_again and same_weights
     return Figure(text, passed)
+
+
+def kill_and_restart(harness: Harness, number: int, expected: dict[int, dict[str, str]]) -> tuple[bool, bool, float]:
+    """Whether the weights are equal and the others ended with the name of the killed rank; and after how long."""
+    rng, n, run = random.Random(number), 3 + number % 2, harness.fresh()
+    ranks, victim = start(harness, run, n), rng.randrange(n)
+    ranks.reach(rng.randint(1, STEPS - 2))
+    time.sleep(rng.uniform(0, 0.05))
+    killed_at = time.perf_counter()
+    os.kill(ranks.pids[victim], signal.SIGKILL)
+    codes = ranks.wait()
+    seconds = time.perf_counter() - killed_at
+    lines = [line for text in ranks.errors() for line in text.splitlines() if line.startswith("error: ")]
+    is_named = len(lines) == 1 and f"rank {victim}" in lines[0] and codes.count(2) == n - 1
+    again = start(harness, run, n)
+    return again.wait() == [0] * n and weights_of(run) == expected[n], is_named, seconds
 
 
 def _same_without_kills(harness: Harness, expected: dict[int, dict[str, str]]) -> tuple[bool, bool]:

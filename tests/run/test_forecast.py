@@ -23,7 +23,7 @@ from regard.run.forecast.clusters import Cluster
 from regard.run.forecast.curve import measure_curve
 from regard.run.forecast.forecast import Forecast, Question, Stated, forecast
 from regard.run.forecast.sample import sample_text
-from regard.run.forecast.storage import activation_bytes
+from regard.run.forecast.storage import Probe, probe
 from regard.run.forecast.table import explained, shown
 from regard.run.forecast.work import measure_work, muon_flops
 from regard.tasks import TASKS
@@ -66,7 +66,7 @@ def paper(name: str, hours: float) -> Forecast:
 def test_the_models_of_the_paper(
     name: str, hours: float, parameters: int, counted: str, as_the_paper: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.run.forecast.forecast.activation_bytes", lambda *_: 0)  # which builds the weights
+    monkeypatch.setattr("regard.run.forecast.forecast.probe", lambda *_: Probe(0, 0))  # which builds the weights
     result = paper(name, hours)
     assert result.parameters == parameters
     assert result.hardware_flops is not None
@@ -125,7 +125,7 @@ def test_activations_grow_with_the_batch() -> None:
     for n in (100, 200, 400):
         prepared = prepared_of((9, 9), n=n, max_tokens=10 * n)
         work = measure_work(prepared)
-        sizes.append(activation_bytes(prepared, work._replace(heaviest=np.arange(n))))
+        sizes.append(probe(prepared, work._replace(heaviest=np.arange(n))).activation_bytes)
     assert sizes[2] - sizes[1] == 2 * (sizes[1] - sizes[0]) > 0
 
 
@@ -219,7 +219,7 @@ def test_unknown_clusters_are_refused(name: str) -> None:
 
 
 def test_what_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.run.forecast.forecast.activation_bytes", lambda *_: 100 * 10**9)
+    monkeypatch.setattr("regard.run.forecast.forecast.probe", lambda *_: Probe(100 * 10**9, 100))
     given: Raw = {"model": TINY, "text": {"vocabulary": 300}}
     result = forecast(Question(given=given, stated=Stated(1000, (5, 5)), cluster=Cluster.parse("T4"), device=CPU))
     assert "does not fit: 100.0 GB, and a GPU has 16 GB" in result.notes

@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,11 @@ from regard.training import Stop, Training, Validation, Workers, fit, open_worke
 from regard.training.checkpoints import optimizer_tensors
 from regard.training.gradients.sums import FloatSums, WholeSums
 from regard.training.ranks.links import TOKEN_BYTES, accept, connect
+
+from ..images import write_npz
+from ..labelled import write_labelled
+from ..prose import write_prose
+from ..stories import write_stories
 
 Maker = Callable[..., Training]
 EVERYTHING = {"dropout": 0.3, "sampling": True, "ema": 0.9, "r_drop": 1.0, "steps": 12}
@@ -72,6 +78,48 @@ def test_two_ranks_read_shards_as_one_does(make_training: Maker, two_ranks: Work
     assert_bit_equal(trained(make_training("two", processes=2, workers=two_ranks, **values)), expected)
     assert isinstance(one.loader.examples, ShardedStore) and one.loader.examples.n_windows == 4
     assert one.loader.batches_per_epoch() < 60
+
+
+TRAINING = {
+    "steps": 3, "save_every": 3, "validate_every": 3, "max_tokens": 200, "warmup": 2, "average": 1, "rate": 0.01,
+    "translated": 0, "two_processes": "off",
+}  # fmt: skip
+LAYER = {"n_layers": 1, "d_model": 16, "d_ff": 16, "n_heads": 2, "dropout": 0.2}
+
+
+def other_recipe(architecture: str, directory: Path) -> dict[str, Any]:
+    """A short training of each task; its files are written to the directory."""
+    recipes: dict[str, Any] = {
+        "transformer-xl": ("language", lambda path: write_prose(path, 60), LAYER),
+        "electra": ("pretraining", lambda path: write_prose(path, 60), LAYER),
+        "lstm": ("classification", lambda path: write_labelled(path, 60), {"d_model": 16, "dropout": 0.2}),
+        "memory-network": ("answering", lambda path: write_stories(path, 60), {"linear_start": 2, "dropout": 0.2}),
+        "vit": ("images", lambda path: write_npz(path.with_suffix(".npz"), 60), LAYER),
+    }
+    task, write, model = recipes[architecture]
+    path = str(write(directory / "train.txt"))
+    entry = {"classification": {"labels": path}, "images": {"images": path}}.get(task, path)
+    text = (
+        {}
+        if task in ("answering", "images")
+        else {"text": {"kind": "word"} if task == "language" else {"vocabulary": 290}}
+    )
+    sections = {"data": {"train": [entry]}, "model": {"architecture": architecture} | model, **text}
+    return {"task": task, **sections, "training": TRAINING}
+
+
+@pytest.mark.parametrize("architecture", ["transformer-xl", "electra", "lstm", "memory-network", "vit"])
+def test_every_task_gives_the_same_bits_with_two_ranks(architecture: str, two_ranks: Workers, tmp_path: Path) -> None:
+    """All architectures: benchmarks/faults.py, row 44."""
+    from regard.run import merge, train
+
+    recipe = other_recipe(architecture, tmp_path)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    one = train(merge(recipe, {"training": {"accumulate": 2}}), tmp_path / "one", device="cpu")
+    two = train(recipe, tmp_path / "two", workers=two_ranks)
+    torch.set_num_threads(n_threads)
+    assert (two / "model.safetensors").read_bytes() == (one / "model.safetensors").read_bytes()
 
 
 def test_exact_run_goes_on_with_another_number_of_ranks(make_training: Maker, two_ranks: Workers) -> None:

@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from regard.cli.train import STARTED_AT
 from regard.cli.train import train as train_command
 from regard.cli.training_options import TrainingOptions, no_data, parse_time, read_settings
 from regard.errors import RecipeError, UserError
@@ -128,6 +130,7 @@ def _with_cluster(
         raise UserError(f"--{'network' if took is None else 'took'} is about a cluster", hint="add --cluster 8xP100")
     return replace(
         question,
+        spent_seconds=perf_counter() - STARTED_AT,
         cluster=None if cluster is None else Cluster.parse(cluster, network),
         took=None if took is None else parse_time(took),
         price=price,

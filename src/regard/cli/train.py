@@ -13,7 +13,7 @@ from regard.errors import RecipeError, RunError
 if TYPE_CHECKING:
     from regard.run import Raw
 
-_STARTED_AT = perf_counter()  # importing torch takes seconds, which count towards the budget
+STARTED_AT = perf_counter()  # importing torch takes seconds, which count towards the budget
 
 
 def train(
@@ -154,7 +154,7 @@ def train(
         options["workers"] = workers
         for part, directory in parts:
             if seeds is None:
-                _train(part, directory, spent_seconds=perf_counter() - _STARTED_AT, **options)
+                _train(part, directory, spent_seconds=perf_counter() - STARTED_AT, **options)
             else:
                 _train_seeds(part, directory, seeds, best_by, options)
     if separately:

@@ -195,6 +195,7 @@ def _train_and_export(
         with stop:
             progress = fit(training, events.on_event, stop, perf_counter() - started_at)
         trained_at = perf_counter()
+        training.close()  # the second process is not needed for what follows, and exporting takes memory
         events.on_progress("exporting the model", 0, None)
         with workers.all_threads():
             facts = export_model(training, prepared, progress, out / "model")

@@ -46,6 +46,8 @@ NETWORK_GBITS = 100.0  # per second and host, if the GPUs are in several
 # The share of the peak that a training of such a width reaches: judgement, not measured here, where no GPU was at hand.
 UTILISATION = ((1024, (0.25, 0.45)), (512, (0.10, 0.30)), (257, (0.03, 0.15)), (1, (0.01, 0.05)))
 SEQUENTIAL_UTILISATION = (0.01, 0.05)  # recurrence: many small products that wait for one another
+# Between the starts of two kernels, from Python, however little they compute: judgement, too.
+SECONDS_PER_KERNEL = (5e-6, 15e-6)
 
 
 class Cluster(NamedTuple):

@@ -17,17 +17,19 @@ from regard.models import Model
 from regard.run.build import PreparedRun, describe_parent, prepare_run
 from regard.run.callbacks import Callbacks
 from regard.run.defaults import default_intervals, drop_step_counts
-from regard.run.forecast.clusters import Cluster, utilisation
+from regard.run.forecast.clusters import SECONDS_PER_KERNEL, Cluster, utilisation
 from regard.run.forecast.sample import MAX_BYTES, sample_text, text_bytes
-from regard.run.forecast.storage import activation_bytes, directory_bytes, disk_bytes, model_bytes
+from regard.run.forecast.storage import Probe, directory_bytes, disk_bytes, model_bytes, probe
 from regard.run.forecast.trial import Trial, run_trial
 from regard.run.forecast.work import Work, is_sequential, measure_work
-from regard.run.plan import Speed, complete, examine_and_prepare
+from regard.run.plan import TRIAL_STEPS, Speed, complete, examine_and_prepare
 from regard.run.recipe import Recipe, merge, read_recipe
 from regard.tasks import TASKS, Raw
 from regard.training import check_precision, fast_matmul, has_fast_bfloat16, keep_freed_memory
 from regard.training.budget import RESERVED_SECONDS, VALIDATIONS_AT_END
+from regard.training.optimizers import declared_matrices
 
+_FORWARD_AND_BACKWARD, _KERNELS_OF_MUON = 3, 10
 MAX_STATED = 20_000  # examples of random tokens; more are not needed to know the batches
 
 
@@ -50,6 +52,7 @@ class Question:
     device: torch.device
     took: float | None = None  # seconds that the training took on the cluster, if that is known
     price: float | None = None  # per hour, of the machine or of the whole cluster
+    spent_seconds: float = 0.0  # before this: a training imports the same libraries
 
 
 class Range(NamedTuple):
@@ -147,6 +150,7 @@ class _Planning:
         self._question, self._out, self._callbacks = question, out, callbacks
         self._notes: list[str] = []
         self._trial: Trial | None = None
+        self._probed: tuple[Any, Probe] | None = None
         self._scale = 1.0
         self._source = "text"
 
@@ -235,7 +239,26 @@ class _Planning:
         network = cluster.network_seconds(4 * model.n_parameters)
         peak = cluster.peak(prepared.recipe.training.precision)
         low, high = self._utilisation(prepared, model)
-        return Range(work.computed_flops / (peak * high) + network, work.computed_flops / (peak * low) + network)
+        n_kernels = self._n_kernels(prepared, work)
+        fastest, slowest = (n_kernels * seconds for seconds in SECONDS_PER_KERNEL)
+        return Range(
+            max(work.computed_flops / (peak * high), fastest) + network,
+            max(work.computed_flops / (peak * low), slowest) + network,
+        )
+
+    def _n_kernels(self, prepared: PreparedRun, work: Work) -> int:
+        """That a GPU starts in a step: a backward pass has about twice as many operations as the forward pass."""
+        config, cluster = prepared.recipe.training, self._question.cluster
+        assert cluster is not None
+        per_batch = _FORWARD_AND_BACKWARD * self._probe(prepared, work).n_operations * (2 if config.r_drop else 1)
+        n_muon = len(declared_matrices(prepared.spec.outline())) if config.optimizer == "muon" else 0
+        return per_batch * -(-config.n_batches // cluster.n) + _KERNELS_OF_MUON * n_muon
+
+    def _probe(self, prepared: PreparedRun, work: Work) -> Probe:
+        key = (prepared.spec, prepared.recipe.training.precision, work.heaviest.tobytes())
+        if self._probed is None or self._probed[0] != key:
+            self._probed = key, probe(prepared, work)
+        return self._probed[1]
 
     def _utilisation(self, prepared: PreparedRun, model: Model) -> Range:
         shape = model.cost_lengths or tuple(max(1, int(side.mean())) for side in prepared.data.cost_lengths)
@@ -282,7 +305,7 @@ class _Planning:
         cluster, parts = self._question.cluster, model_bytes(model, prepared.recipe.training)
         if self._trial is not None and self._trial.memory:
             return self._trial.memory_parts(parts)
-        activations = activation_bytes(prepared, work)
+        activations = self._probe(prepared, work).activation_bytes
         if cluster is None:
             return parts | {"activations": activations}
         return parts | {"activations": activations // min(cluster.n, len(work.heaviest))}
@@ -297,7 +320,13 @@ class _Planning:
         n = -(-config.steps // config.validate_every) + len(config.validate_at)
         saves = -(-config.steps // config.save_every) * trial.save_seconds
         end = RESERVED_SECONDS + VALIDATIONS_AT_END * trial.validation_seconds
-        parts = {"preparation": prepared_seconds, "validations": n * trial.validation_seconds, "checkpoints": saves}
+        # a training has trial steps as well, and then starts again
+        start = self._question.spent_seconds + 2 * trial.setup_seconds + TRIAL_STEPS * trial.seconds_per_step
+        parts = {
+            "preparation": prepared_seconds + start,
+            "validations": n * trial.validation_seconds,
+            "checkpoints": saves,
+        }
         parts["final model"] = end
         return training | {name: Range(seconds, seconds) for name, seconds in parts.items()}
 
@@ -333,9 +362,7 @@ class _Planning:
                 total = Range(question.took, question.took)
             counted = result.flops["without_padding"]
             hardware = total.times(peak)
-            used = self._utilisation(prepared, model)
-            if question.took is not None:
-                used = Range(counted / hardware.low, counted / hardware.low)
+            used = Range(counted / hardware.high, counted / hardware.low)
             result = replace(result, hardware_flops=hardware, utilisation=used)
         total = result.total_seconds if question.took is None else Range(question.took, question.took)
         if question.price is not None and total is not None:

@@ -9,9 +9,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.data import Place
 from regard.engines.ctranslate2.convert import N_POSITIONS, unsupported_reason
@@ -44,8 +46,23 @@ def optimizer_bytes(model: Model, config: TrainingConfig) -> int:
     return _FLOAT * (2 * n - n_muon)
 
 
-def activation_bytes(prepared: PreparedRun, work: Work) -> int:
-    """What the backward pass of the heaviest batch needs: measured on a few of its examples, in this precision."""
+class Probe(NamedTuple):
+    """Of a forward pass of the heaviest batch, from one of a few of its examples, in the precision of the training."""
+
+    activation_bytes: int  # that the backward pass needs
+    n_operations: int  # each of which is a kernel of a GPU
+
+
+class _Operations(TorchDispatchMode):
+    n = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.n += not func.is_view
+        return func(*args, **(kwargs or {}))
+
+
+def probe(prepared: PreparedRun, work: Work) -> Probe:
+    """Computes it on this machine."""
     config = prepared.recipe.training
     n = max(1, min(_PROBED_EXAMPLES, int(_MAX_PROBED_FLOPS * len(work.heaviest) / max(1.0, work.heaviest_flops))))
     first = prepared.loader.collate(work.heaviest, Place(config.seed, step=1)).rows(slice(0, n))
@@ -61,14 +78,14 @@ def activation_bytes(prepared: PreparedRun, work: Work) -> int:
             saved[storage.data_ptr()] = storage
         return tensor
 
-    enabled = config.precision == "bfloat16"
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), torch.autocast("cpu", enabled=enabled):
+    hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
+    with hooks, torch.autocast("cpu", enabled=config.precision == "bfloat16"), _Operations() as operations:  # type: ignore[no-untyped-call]
         sums = term_sums(model, probed, config.smoothing, config.r_drop)
     with torch.no_grad():  # the gradient of the output matrix is computed with the loss
         once = sum(term.weight.nbytes for term in model.terms(probed))
     del sums
     total = sum(storage.nbytes() for storage in saved.values())
-    return once + CHUNK_BYTES + max(0, total - once) * len(work.heaviest) // n
+    return Probe(once + CHUNK_BYTES + max(0, total - once) * len(work.heaviest) // n, operations.n)
 
 
 def disk_bytes(prepared: PreparedRun, model: Model, data_bytes: int) -> dict[str, int]:

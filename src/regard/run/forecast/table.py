@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.metrics import Measure
 from regard.report.wording import duration, size_text
-from regard.run.forecast.clusters import NETWORK_GBITS, SEQUENTIAL_UTILISATION, UTILISATION, Cluster
+from regard.run.forecast.clusters import NETWORK_GBITS, SECONDS_PER_KERNEL, SEQUENTIAL_UTILISATION, UTILISATION, Cluster
 from regard.run.forecast.forecast import Forecast, Range
 from regard.run.forecast.trial import MAX_TRIAL_FLOPS
 from regard.run.forecast.work import MAX_BATCHES
@@ -62,7 +62,7 @@ def _time_rows(result: Forecast) -> Iterable[tuple[str, str]]:
     if result.step_seconds is None or total is None:
         yield "time", "cannot be measured here"
         return
-    used = "" if result.utilisation is None else f", using {_span(result.utilisation, '{:.0%}')} of the peak"
+    used = "" if result.utilisation is None else f", using {_share(result.utilisation)} of the peak"
     yield "time", f"{result.where}: {_span(result.step_seconds, '{:.3g}')} s per step{used}"
     parts = ", ".join(f"{name} {_time(part)}" for name, part in result.seconds.items())
     budget = ", the budget" if result.budget_seconds is not None else ""
@@ -88,6 +88,10 @@ def _parts(parts: dict[str, int]) -> str:
 def _span(span: Range, form: str) -> str:
     low, high = form.format(span.low), form.format(span.high)
     return low if low == high else f"{low} to {high}"
+
+
+def _share(span: Range) -> str:
+    return _span(span.times(100), "{:.2g}%")
 
 
 def _time(span: Range) -> str:
@@ -129,8 +133,13 @@ def _of_gpus(cluster: Cluster) -> Iterable[str]:
     shares = ", ".join(f"{low:.0%} to {high:.0%} from width {width}" for width, (low, high) in UTILISATION)
     low, high = SEQUENTIAL_UTILISATION
     yield (
-        f"share of the peak: judgement, not measured ({shares};\n"
-        f"  recurrent models {low:.0%} to {high:.0%}). The paper's own trainings used 29% (base) and 42% (big)"
+        f"share of the peak: judgement, not measured ({shares}; "
+        f"recurrent models {low:.0%} to {high:.0%}). The paper's own trainings used 29% (base) and 42% (big)"
+    )
+    least, most = (1e6 * seconds for seconds in SECONDS_PER_KERNEL)
+    yield (
+        f"kernels: a step is not shorter than its operations times {least:g} to {most:g} µs, the time in which Python\n"
+        "  starts one (judgement). Those of the forward pass are counted, and the backward pass has twice as many"
     )
     yield (
         f"network: 2 (n − 1) / n times the bytes of the float32 gradients per step, at {gpu.link / 1e9:g} GB/s inside\n"

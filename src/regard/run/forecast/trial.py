@@ -31,6 +31,7 @@ class Trial(NamedTuple):
 
     seconds_per_step: float
     n_processes: int
+    setup_seconds: float  # until the first step: the model, and the second process
     validation_seconds: float
     save_seconds: float
     memory: int  # of all processes together; 0 if the batches were smaller than those of the training
@@ -46,7 +47,9 @@ class Trial(NamedTuple):
 
 def run_trial(prepared: PreparedRun, work: Work, out: Path, device: torch.device, can_validate: bool) -> Trial:
     """Raises RecipeError if the training does not fit into memory."""
+    started_at = perf_counter()
     with closing(build_training(prepared, out, device, Workers(), reserve_disk=False)) as training:
+        setup = perf_counter() - started_at
         before = process_bytes() - 4 * training.model.n_parameters
         reduced = work.computed_flops > MAX_TRIAL_FLOPS
         seconds = _reduced(training, prepared, work) if reduced else measure_seconds_per_step(training, TRIAL_STEPS)
@@ -60,7 +63,8 @@ def run_trial(prepared: PreparedRun, work: Work, out: Path, device: torch.device
             validation = _UNTRAINED * (perf_counter() - started_at)
             memory = max(memory, process_bytes())
         saved = sum(model_bytes(training.model, training.config).values()) - 4 * training.model.n_parameters
-        return Trial(seconds, training.gradients.n_processes, validation, _save_seconds(out, saved), memory, before)
+        n_processes, save = training.gradients.n_processes, _save_seconds(out, saved)
+        return Trial(seconds, n_processes, setup, validation, save, memory, before)
 
 
 def _reduced(training: Training, prepared: PreparedRun, work: Work) -> float:
