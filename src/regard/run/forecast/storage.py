@@ -89,16 +89,20 @@ def probe(prepared: PreparedRun, work: Work) -> Probe:
 
 
 def disk_bytes(prepared: PreparedRun, model: Model, data_bytes: int) -> dict[str, int]:
-    """The run directory at its largest: checkpoints that are kept and the one being written, text as ids, the model."""
+    """The run directory at its largest: text as ids, checkpoints that are kept, and the model at the end, or one more
+    checkpoint before it."""
     config, recipe = prepared.training_config, prepared.recipe
     weights = sum(tensor.nbytes for tensor in named_weights(model).values())
     checkpoint = weights * (2 if config.ema is not None else 1) + optimizer_bytes(model, config)
-    n = min(sum(checkpoint_limits(config)) + 1, -(-config.steps // config.save_every))
+    n_saves = -(-config.steps // config.save_every)
+    n = min(sum(checkpoint_limits(config)), n_saves)
     exported = 0
     if recipe.task == "translation" and unsupported_reason(model) is None:  # with a table of positions
         exported = weights + _FLOAT * (recipe.config.max_length or N_POSITIONS) * recipe.config.width
     vocabulary = sum(map(len, prepared.data.assets.values()))
-    return {"text as numbers": data_bytes, "checkpoints": n * checkpoint, "model": weights + exported + vocabulary}
+    model_files = weights + exported + vocabulary
+    parts = {"text as numbers": data_bytes, "checkpoints": n * checkpoint, "model": model_files}
+    return parts | {"more while a checkpoint is saved": max(0, checkpoint - model_files) if n_saves > n else 0}
 
 
 def directory_bytes(path: Path) -> int:

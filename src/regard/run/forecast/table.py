@@ -116,8 +116,8 @@ _SOURCES = (
     "memory: float32 weights and gradients, 4 bytes each per parameter; Adam 8, Muon 4, moving average 4. Measured:\n"
     "  what the system counts for all processes of the trial steps, one of which has the heaviest batch. Calculated:\n"
     "  the tensors that some examples of that batch keep for the backward pass, times their number",
-    "disk: the checkpoints that are kept and the one being written, the text as numbers, and the model, which a\n"
-    "  translator has twice (for CTranslate2)",
+    "disk: the text as numbers, the last checkpoints and the best, if it is not one of them, and the model, which a\n"
+    "  translator has twice (for CTranslate2); before there is a model, one more checkpoint while it is saved",
 )
 _TIME_HERE = (
     f"time: the median of {TRIAL_STEPS - 1} trial steps on this machine; of smaller batches, if a step has more than\n"
