@@ -1,6 +1,6 @@
 """What `regard plan` predicts, beside what the training then takes: time, peak memory and disk of six runs.
 
-    python benchmarks/plan.py --multi30k DIR --tatoeba DIR --out DIR [--minutes 3.5] [--only NAME]
+    python benchmarks/plan.py --multi30k DIR --tatoeba DIR --out DIR [--minutes 3.5] [--only NAME] [--table]
 
 Each training is planned, and then done, in the same hour; nothing else should run. Its number of steps is chosen from
 the plan, so that it takes --minutes. Results are kept in --out: the same command goes on where it was stopped. Writes
@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=3.5)
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--table", action="store_true", help="write the table of the runs that are in --out")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     rows = []
@@ -49,6 +50,8 @@ def main() -> None:
             continue
         result = args.out / f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.json"
         if not result.exists():
+            if args.table:
+                continue
             directory = getattr(args, corpus)
             values = measure(directory, preset, max_tokens, 60 * args.minutes, result.with_suffix(""))
             result.write_text(json.dumps(values, indent=1) + "\n")
@@ -157,7 +160,7 @@ def machine() -> str:
 
 
 HEADER = (
-    "| training | steps | time, planned | taken | | memory, planned | taken | | disk, planned | taken | | plan took |"
+    "| training | steps | time, planned | taken | | memory, planned | taken | | disk, at most | taken | | plan took |"
 )
 
 
@@ -180,7 +183,7 @@ def parts_row(name: str, values: dict[str, Any]) -> str:
 
 
 def report(rows: list[tuple[str, dict[str, Any]]]) -> str:
-    worst = {key: max(abs(v[key][0] / v[key][1] - 1) for _, v in rows) for key in ("seconds", "memory", "disk")}
+    worst = {key: max(abs(v[key][0] / v[key][1] - 1) for _, v in rows) for key in ("seconds", "memory")}
     lines = [
         "# `regard plan` beside what trainings took",
         "",
@@ -199,7 +202,8 @@ def report(rows: list[tuple[str, dict[str, Any]]]) -> str:
         "|" + "---|" * (PARTS_HEADER.count("|") - 1),
         *(parts_row(*entry) for entry in rows),
         "",
-        f"Largest differences: time {worst['seconds']:.0%}, memory {worst['memory']:.0%}, disk {worst['disk']:.0%}.",
+        f"{len(rows)} of {len(RUNS)} trainings. Largest differences: time {worst['seconds']:.0%}, "
+        f"memory {worst['memory']:.0%}.",
         "",
     ]
     return "\n".join(lines)

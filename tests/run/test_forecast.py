@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.artifact import describe
 from regard.errors import UserError
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.run import Raw, Recipe, read_recipe, train
+from regard.run import Raw, Recipe, merge, read_recipe, train
 from regard.run.build import PreparedRun
 from regard.run.forecast import curve as curve_module
 from regard.run.forecast import work as work_module
@@ -142,6 +142,19 @@ def test_a_plan_has_every_part(planned: Forecast) -> None:
     labels = [line.split(" ")[0] for line in table.splitlines() if not line.startswith(" ")]
     assert labels == ["model", "text", "steps", "FLOPs", "memory", "disk", "time"]
     assert "trial steps" in explained(planned, None)
+
+
+def test_a_gpu_has_to_start_every_operation(text: Raw) -> None:
+    """However fast it computes them."""
+    device, cluster = CPU, Cluster.parse("2xB200")
+    small, deep = (
+        forecast(Question(given=merge(text, {"model": {"n_encoder_layers": n}}), device=device, cluster=cluster))
+        for n in (1, 3)
+    )
+    assert small.step_seconds is not None and deep.step_seconds is not None and small.utilisation is not None
+    assert 1e-3 < small.step_seconds.low < deep.step_seconds.low < small.step_seconds.high
+    assert small.utilisation.high < 0.001
+    assert small.memory["sum over the GPUs"] == small.memory["gradients"]
 
 
 def test_disk_is_that_of_the_finished_run(text: Raw, planned: Forecast, tmp_path: Path) -> None:

@@ -308,7 +308,8 @@ class _Planning:
         activations = self._probe(prepared, work).activation_bytes
         if cluster is None:
             return parts | {"activations": activations}
-        return parts | {"activations": activations // min(cluster.n, len(work.heaviest))}
+        summed = {"sum over the GPUs": parts["gradients"]} if cluster.n > 1 else {}  # a copy, in one piece
+        return parts | summed | {"activations": activations // min(cluster.n, len(work.heaviest))}
 
     def _seconds(self, prepared: PreparedRun, step: Range | None, prepared_seconds: float) -> dict[str, Range]:
         config, trial = prepared.recipe.training, self._trial
