@@ -274,8 +274,8 @@ def test_the_curve_trains_on_more_and_more_of_the_text(
     assert eighth < quarter < half and not half & held_out and held_out
     assert [len(part) for part in (eighth, quarter, half)] == [50, 100, 200]
     assert [seconds for _, seconds in seen] == [101, 101, 101, 51, 26]
-    assert curve["gains"]["text"] == {"value": 3.0, "interval": None, "doublings": [4.0, 2.0]}
-    assert curve["gains"]["time"] == {"value": 3.0, "interval": None, "doublings": [3.0, 3.0]}
+    assert curve["gains"]["text"] == {"value": 3.0, "interval": None, "doublings": [4.0, 2.0], "changes": False}
+    assert curve["gains"]["time"] == {"value": 3.0, "interval": None, "doublings": [3.0, 3.0], "changes": False}
     assert [Fraction(run["share"]) for run in curve["runs"]][:3] == [Fraction(1, 8), Fraction(1, 4), Fraction(1, 2)]
 
 

@@ -183,11 +183,12 @@ class TrainingDisplay(Callbacks):
         if self._verdict is not None:
             self.print(self._verdict)
 
-    def _on_finished(self, path: str, elapsed_seconds: float, verdict: str | None = None, **facts: Any) -> None:
+    def _on_finished(self, path: str | None, elapsed_seconds: float, verdict: str | None = None, **facts: Any) -> None:
         self._verdict = verdict
         scores = ", ".join(shown(headline(self._measures), facts))
         self.print(f"finished in {duration(elapsed_seconds)}: {scores}")
-        self.print(f"the model is in {path}/model")
+        if path is not None:
+            self.print(f"the model is in {path}/model")
 
     def _on_already_finished(self, path: str, **facts: Any) -> None:
         self.print(f"{path} is finished: {', '.join(shown(headline(self._measures), facts))}; nothing to do")

@@ -40,6 +40,19 @@ _RUNS = (
 _BY_TEXT, _BY_TIME = (0, 1, 2), (4, 3, 2)
 
 
+class _WithoutPath(Callbacks):
+    """Does not tell where a model is that is deleted at the end."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+
+    def on_progress(self, stage: str, done: int, total: int | None) -> None:
+        self._callbacks.on_progress(stage, done, total)
+
+    def on_event(self, event: str, **fields: Any) -> None:
+        self._callbacks.on_event(event, **fields | ({"path": None} if event == "finished" else {}))
+
+
 def measure_curve(
     question: Question, model: Raw, seconds: float, directory: Path, callbacks: Callbacks
 ) -> dict[str, Any]:
@@ -60,7 +73,8 @@ def measure_curve(
         values = merge(texts[run.share], {"model": model, "training": training})
         out = directory / f"curve-{number}"
         try:
-            train(values, out, fill_defaults=True, device=question.device.type, callbacks=callbacks)
+            quiet = _WithoutPath(callbacks)
+            train(values, out, fill_defaults=True, device=question.device.type, callbacks=quiet)
         except RunError as error:  # too little time for one of them
             raise UserError(f"--curve: {error.message}", hint="give it more time, such as --curve 20m") from error
         results.append(_measured(out, validation) | {"share": str(run.share), "seconds": float(run.time) * longest})
@@ -126,4 +140,6 @@ def _gain(runs: list[dict[str, Any]]) -> dict[str, Any]:
     with suppress(TypeError):  # without intervals
         widths = [(run["interval"][1] - run["interval"][0]) / 2 for run in (runs[0], runs[-1])]
         interval = [value - hypot(*widths) / 2, value + hypot(*widths) / 2]
-    return {"value": value, "interval": interval, "doublings": [middle - first, last - middle]}
+    doublings = [middle - first, last - middle]
+    changes = interval is not None and abs(doublings[1] - doublings[0]) > 2 * (interval[1] - interval[0])
+    return {"value": value, "interval": interval, "doublings": doublings, "changes": changes}

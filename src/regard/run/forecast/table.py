@@ -78,7 +78,13 @@ def _curve_rows(curve: dict[str, Any]) -> Iterable[tuple[str, str]]:
     for name, words in (("text", "twice the text"), ("time", "twice the time")):
         gain = curve["gains"][name]
         between = "" if gain["interval"] is None else " (95%: {:+.2g} to {:+.2g})".format(*gain["interval"])
-        yield "curve", f"{words}: {label} {gain['value']:+.2g}{between}"
+        each = " and then ".join(f"{doubling:+.2g}" for doubling in gain["doublings"])
+        yield "curve", f"{words}: {label} {gain['value']:+.2g}{between}: {each}"
+    if any(gain["changes"] for gain in curve["gains"].values()):
+        yield (
+            "curve",
+            "one doubling is worth much more than the other, so their mean says little: give --curve more time",
+        )
 
 
 def _parts(parts: dict[str, int]) -> str:
