@@ -5,8 +5,9 @@
     python benchmarks/images.py speed --images mnist.npz
 
 The speed is in images per second: forward, backward and optimizer, on all cores, for the same shape, batch and dropout.
-The programs run in alternation; the ratio is that of the medians. Theirs is a plain loop with AdamW over a batch in
-memory; ours has Muon, and loads, moves and normalises images. With `--precision bfloat16`, both use it.
+The programs run in alternation, each in its own environment; the ratio is that of the medians. Theirs is a plain loop
+with AdamW over a batch in memory; ours has Muon, and loads, moves and normalises images. With `--precision bfloat16`,
+both use it.
 """
 
 import argparse
@@ -20,6 +21,8 @@ import time
 import tomllib
 from contextlib import closing
 from pathlib import Path
+
+from environment import peer_python
 
 SHAPE = {"n_layers": 6, "d_model": 96, "d_ff": 192, "n_heads": 4, "dropout": 0.0}
 PATCH, SIDE, BATCH = 4, 28, 128
@@ -143,7 +146,8 @@ def measure_speed(images: Path, precision: str, rounds: int, seconds: float) -> 
     speeds: dict[str, list[float]] = {"ours": [], "theirs": []}
     for _ in range(rounds):
         for name, measured in speeds.items():
-            command = [sys.executable, __file__, "loop", "--loop", name, "--images", str(images)]
+            python = sys.executable if name == "ours" else peer_python("huggingface")
+            command = [str(python), __file__, "loop", "--loop", name, "--images", str(images)]
             command += ["--precision", precision, "--seconds", str(seconds)]
             env = os.environ | (REGARD_ENVIRONMENT if name == "ours" else {})
             printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=env).stdout

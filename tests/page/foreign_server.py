@@ -1,4 +1,4 @@
-"""Trains tiny translators without and with attention, and tiny classifiers of texts and of vectors, and serves them.
+"""Trains and serves tiny models: translators with and without attention, classifiers, and a memory network.
 
 `python tests/page/foreign_server.py FOLDER` prints the names and the address of the models, as `regard serve` does.
 FOLDER has the text of the translator: tests/digits.py.
@@ -17,6 +17,7 @@ from vectors import write_vectors  # noqa: E402 - registers its task and its arc
 from labelled import write_labelled  # noqa: E402
 from regard.cli import main  # noqa: E402
 from regard.run import train  # noqa: E402
+from stories import write_stories  # noqa: E402
 
 if __name__ == "__main__":
     os.chdir(sys.argv[1])
@@ -54,5 +55,25 @@ if __name__ == "__main__":
         Path("mood"),
         fill_defaults=True,
     )
-    sys.argv[1:] = ["serve", "bag", "gru", "mood", "vectors", str(TESTS / "golden" / "model"), "--port", "0", "--quiet"]
+    train(
+        {
+            "task": "answering",
+            "data": {"train": [str(write_stories(Path("stories.txt"), 200))]},
+            "training": {"steps": 700, "validate_every": 700},
+        },
+        Path("stories"),
+        fill_defaults=True,
+    )
+    sys.argv[1:] = [
+        "serve",
+        "bag",
+        "gru",
+        "mood",
+        "stories",
+        "vectors",
+        str(TESTS / "golden" / "model"),
+        "--port",
+        "0",
+        "--quiet",
+    ]
     main()

@@ -119,12 +119,11 @@ Deno.test("chart ticks are round and inside the range", () => {
 Deno.test("a prediction of any task is one line of text", () => {
   const prediction = { label: "class 0", probability: 0.97724, n: 3, known: [true, null] };
   equal(formatPrediction(prediction), "label: class 0 · probability: 0.9772 · n: 3 · known: [true,null]");
-  equal(
-    formatPrediction({ probabilities: { a: 0.25, b: 0.75 }, none: null }),
-    "probabilities: a: 0.2500, b: 0.7500 · none: null",
-  );
-  const answered = { answer: "hall", sentences: ["He left."], hops: [[0.139747, 0.2]] };
-  equal(formatPrediction(answered), "answer: hall"); // the look has the rest
+  const labelled = { label: "b", probability: 0.75, probabilities: { a: 0.25, b: 0.75 }, none: null };
+  equal(formatPrediction(labelled), `b: ${percent(0.75)} · a: ${percent(0.25)} · none: null`);
+  const answered = { answer: "hall", question: "Where is he?", sentences: ["He left."], hops: [[0.139747, 0.2]] };
+  equal(formatPrediction({ ...answered, unknown: [] }), "answer: hall"); // the look has the rest
+  equal(formatPrediction({ ...answered, unknown: ["left", "he"] }), "answer: hall · unknown: left, he");
   equal(formatValue(answered.hops), "[[0.1397,0.2]]");
   const digits = Object.fromEntries([0.05, 0.01, 0.6, 0.3, 0.02, 0.02].map((p, digit) => [digit, p]));
   equal(formatPrediction({ digits }), "digits: 2: 0.6000, 3: 0.3000, 0: 0.0500, 4: 0.0200 …");

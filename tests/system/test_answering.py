@@ -80,6 +80,7 @@ def test_every_command_works_with_a_memory_network(inline: Inline, files: list[s
     assert {"weights", "memory", "states"} <= {site["path"] for site in look["sites"]}
     assert len(look["prediction"]["support_shares"]) == 3
     assert "no question" in inline("predict", "run", "...").stderr
+    assert "one line of a story; hint: give all its lines" in inline("predict", "run", "1 Ann went to the hall.").stderr
 
     with TestClient(create_app(Service(load_models([tmp_path / "run"]))), base_url="http://localhost") as client:
         given = {"story": ["Ann went to the hall."], "question": "Where is Ann?"}

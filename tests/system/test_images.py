@@ -113,7 +113,8 @@ def test_evaluation_draws_the_confusion_matrix_and_the_worst_images(
     with_one = write_folder(tmp_path / "other", 9) / "unknown"
     with_one.mkdir()
     shutil.copy(next((tmp_path / "other" / "down").iterdir()), with_one)
-    assert "the model has no label 'unknown'" in inline("evaluate", trained / "run", "other").stderr
+    message = "the model has no label 'unknown'; hint: its labels are across, cross, down"
+    assert message in inline("evaluate", trained / "run", "other").stderr
 
 
 def test_a_look_shows_patches_rollout_positions_and_distances(trained: Path, inline: Inline, tmp_path: Path) -> None:
@@ -122,6 +123,8 @@ def test_a_look_shows_patches_rollout_positions_and_distances(trained: Path, inl
     assert "rollout" in shown and "distance of attention by head" in shown and "█" in shown
     done(inline("look", trained / "run", file, "--png", "look.png", "--html", "look.html"))
     assert pixels_of(tmp_path / "look.png").shape[1] > 800 and "<svg" in (tmp_path / "look.html").read_text()
+    done(inline("look", trained / "run", "--positions", "--svg", "positions.svg"))
+    assert "Learned positions" in (tmp_path / "positions.svg").read_text()
     look = json.loads(done(inline("look", trained / "run", file, "--json", "-")).stdout)
     image = look["image"]
     assert (image["rows"], image["columns"], image["patch"]) == (4, 4, 3)

@@ -38,6 +38,7 @@ _BOMB_BYTES, _BOMB_RATIO = 2**26, 200  # what unpacks to more than this, and so 
 _MAX_ARRAY_HEADER = 10_000
 _GREY_MODES = ("1", "L", "LA", "I", "I;16", "I;16B")
 _FORMATS = ("PNG", "JPEG")
+_OTHER_FILE = "save it again as PNG or JPEG, or remove it"
 # in an .npz file: the arrays of MNIST, of MedMNIST, and of files with one part
 _ARRAYS = {
     "train": (("x_train", "y_train"), ("train_images", "train_labels"), ("x", "y"), ("images", "labels")),
@@ -94,7 +95,8 @@ def read_images(
         return None
     pixels, labels = _checked_pixels(arrays[0], source.path), _checked_labels(arrays[1], source.path)
     if len(pixels) != len(labels):
-        raise DataError(f"{source.path}: {len(pixels):,} images, but {len(labels):,} labels")
+        message = f"{source.path}: {len(pixels):,} images, but {len(labels):,} labels"
+        raise DataError(message, hint="there must be one label per image")
     if size is not None and pixels.shape[1:] != size:
         pixels = np.stack([_fitted(_to_image(array), size) for array in pixels])
     return Images(pixels, tuple(labels), tuple(f"{source.name}:{i + 1}" for i in range(len(pixels))))
@@ -185,7 +187,7 @@ def _is_image(path: Path) -> bool:
 def _read_file(path: Path) -> bytes:
     if not path.is_file():
         reason = "is not a file" if path.exists() else "no such file"
-        raise DataError(f"{path}: {reason}", hint="give a PNG or JPEG file, or NUMBER of an array as FILE.npz:NUMBER")
+        raise DataError(f"{path}: {reason}", hint="give a PNG or JPEG file, or FILE.npz:NUMBER")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -204,9 +206,9 @@ def _opened(data: bytes, name: str) -> Image:
         with catch_warnings(action="ignore", category=pillow.DecompressionBombWarning):  # refused below, by name
             image: Image = pillow.open(BytesIO(data), formats=_FORMATS)
     except pillow.DecompressionBombError as error:
-        raise DataError(f"{name}: {error}", hint=hint) from error
+        raise DataError(f"{name}: the image has too many pixels", hint=hint) from error
     except Exception as error:  # whatever a damaged file leads to
-        raise DataError(f"{name}: not a PNG or JPEG image, or it is damaged") from error
+        raise DataError(f"{name}: not a PNG or JPEG image, or it is damaged", hint=_OTHER_FILE) from error
     if image.format == "JPEG" and prod(image.size) > _MAX_PIXELS:
         image.draft(None, (image.width // 8, image.height // 8))  # decodes fewer pixels
     if prod(image.size) > _MAX_PIXELS:
@@ -221,7 +223,7 @@ def _decoded(image: Image, size: Size, name: str) -> Pixels:
         upright = ImageOps.exif_transpose(image)
         return _fitted(upright, size)
     except Exception as error:  # whatever a damaged file leads to
-        raise DataError(f"{name}: the image is damaged ({error})"[:300]) from error
+        raise DataError(f"{name}: the image is damaged ({error})"[:300], hint=_OTHER_FILE) from error
 
 
 def _fitted(image: Image, size: Size) -> Pixels:

@@ -120,6 +120,7 @@ def _load(path: Path, name: str, n_engines: int | None) -> ServedModel:
             "n_parameters": _count_parameters(description.directory),
             "engine": predictors[0].engine.name if translates else None,
             "image": getattr(predictors[0], "image_size", None),
+            "is_one_input": getattr(predictors[0], "is_one_input", False),
         },
         description=description,
         run=run if (run / "journal.jsonl").is_file() else None,

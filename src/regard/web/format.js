@@ -94,12 +94,27 @@ export function formatCount(n) {
  * A text comes first and without its name, and what is a part of it is left out; so are lists of texts and of lists.
  * @param {Record<string, any>} prediction
  */
-export function formatPrediction({ text, ...values }) {
-  const isPart = (/** @type {any} */ value) => text !== undefined && typeof value === "string" && text.includes(value);
-  const others = Object.entries(values).filter(([, value]) => !isPart(value) && !isTable(value));
+export function formatPrediction({ text, probabilities, ...values }) {
+  const isPart = (/** @type {any} */ value) => typeof value === "string" && (text?.includes(value) || isRanked(value));
+  const isRanked = (/** @type {string} */ value) => Object.hasOwn(probabilities ?? {}, value);
+  const hidden = probabilities ? ["probability", ...REPEATED] : REPEATED;
+  const { unknown = [], ...rest } = values;
+  const others = Object.entries(rest).filter(([name, value]) =>
+    !isPart(value) && !hidden.includes(name) && !isTable(value)
+  );
   const shown = others.map(([name, value]) => `${name}: ${formatValue(largest(value))}`);
-  return [...(text === undefined ? [] : [text]), ...shown]
-    .join(" · ");
+  if (unknown.length) shown.push(`unknown: ${unknown.join(", ")}`);
+  return [...(text === undefined ? [] : [text]), ...ranking(probabilities), ...shown].join(" · ");
+}
+
+/** Repeats the input. */
+const REPEATED = ["question", "sentences", "first_sentence"];
+
+/** The most probable labels or answers. */
+function ranking(/** @type {Record<string, number>} */ probabilities = {}) {
+  const ranked = Object.entries(probabilities).sort(([, a], [, b]) => b - a);
+  const shown = ranked.slice(0, MAX_NUMBERS).map(([name, number]) => `${name}: ${percent(number)}`);
+  return ranked.length > MAX_NUMBERS ? [...shown, "…"] : shown;
 }
 
 const MAX_NUMBERS = 4;

@@ -3,7 +3,7 @@
 import { loadSetting, saveSetting } from "./browser.js";
 import { byId, make } from "./dom.js";
 import { onStatus, setKeyPrompt } from "./service.js";
-import { change, onChange, state, translates, VIEWS } from "./state.js";
+import { change, currentModel, onChange, state, translates, VIEWS } from "./state.js";
 import { language, languages, onLanguage, setLanguage, t, translateElements } from "./texts/texts.js";
 
 const THEMES = ["auto", "light", "dark"];
@@ -58,7 +58,11 @@ function startTabs() {
 }
 
 function showTaskTexts() {
-  for (const [id, attribute, key] of TASK_TEXTS) byId(id).dataset[attribute] = translates() ? key : `predict.${key}`;
+  const isStory = currentModel()?.is_one_input;
+  for (const [id, attribute, key] of TASK_TEXTS) {
+    const ofTask = isStory && id === "sentence" ? `story.${key}` : `predict.${key}`;
+    byId(id).dataset[attribute] = translates() ? key : ofTask;
+  }
   translateElements(document);
   showTabs();
 }

@@ -22,6 +22,7 @@ export const UNCHANGED = Object.freeze({ off: [], scale: true, mask: true, posit
  * @property {{ texts: string[], head: any } | null} [examples] sentences to look at
  * @property {Record<string, any>} [config] of its architecture
  * @property {Record<string, any> | null} [image] the size of the images that it reads
+ * @property {boolean} [is_one_input] whether a text of several lines is one input
  */
 
 /**
@@ -90,8 +91,14 @@ export function change(values, { addHistory = false } = {}) {
 
 const isEqual = (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b);
 
-/** The lines of the text, as the service counts them: only a line feed ends a line. */
-export const lines = () => state.text.split("\n");
+/**
+ * The inputs in a text: its lines, which only a line feed ends, or all of it, such as a story.
+ * @param {string} text
+ */
+export const inputsOf = (text) => (currentModel()?.is_one_input ? [text] : text.split("\n"));
+
+/** The lines of the text, as the service counts them. */
+export const lines = () => inputsOf(state.text);
 
 /** The line that is looked into: the selected one, or the first that is not blank (index −1 if there is none). */
 export function selectedLine() {

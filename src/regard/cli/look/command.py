@@ -112,10 +112,10 @@ def _draw_positions(run: Path | None, outputs: options.Outputs) -> None:
         table = sinusoid(_N_POSITIONS, _PAPER_D_MODEL)
         title, subject = "Positional encoding", "Sine and cosine, as in the paper"
     else:
-        from regard.lens import Lens
+        from regard.artifact import load_model
         from regard.lens.ablate import position_modules
 
-        found = next(position_modules(Lens.load(run).loaded.model), None)
+        found = next(position_modules(load_model(run).model), None)
         if found is None:
             raise UserError(f"the model of {run} has no vectors of positions")
         name, positions = found

@@ -54,7 +54,7 @@ _REACH_NOTE = "The number of layers after which a position (row) depends on a wo
 _TABLE_WIDTH, _TABLE_HEIGHT, _CURVE_HEIGHT, _LEFT, _RIGHT = 8.5, 4.0, 0.62, 0.9, 0.6
 _CURVES = (0, 0.06, 0.15, 0.27, 0.5)  # dimensions as a share of d_model: later ones hardly change within a sentence
 _ENCODING_NOTE = (
-    "Each row of the heat map is the vector added to the word at that position. Below: some of its columns."
+    "Each row of the heat map is the vector added to the token at that position. Below: some of its columns."
 )
 
 

@@ -35,7 +35,9 @@ class AnsweringLook(SiteLook):
         weights = np.array([row[1:] for row in self._rows()], dtype=np.float64)
         hops = [f"hop {i}" for i in range(1, weights.shape[1] + 1)]
         answer, shares = self.answer, self.answer.support_shares()
-        asked = f"{answer.question.text} → {answer.answer} ({answer.probability:.1%})"
+        expected = answer.question.answer
+        right = f"; right: {expected}" if expected not in ("", answer.answer) else ""
+        asked = f"{answer.question.text} → {answer.answer} ({answer.probability:.1%}){right}"
         lines = (asked,) if not shares else (asked, "On supporting facts: " + " · ".join(f"{s:.0%}" for s in shares))
         note = f"Darker: the hop used the sentence more. {SUPPORTING} is a supporting fact."
         labels = [str(row[0]) for row in self._rows()]

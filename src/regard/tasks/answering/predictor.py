@@ -86,6 +86,8 @@ class Answer:
 class Answerer:
     """A loaded model. An input is a story with a question; `read_question` has its forms."""
 
+    is_one_input = True  # on the page, a text of several lines
+
     def __init__(self, model: Model, words: Words, memory: int) -> None:
         self.model, self.words, self.memory = model, words, memory
         self._known = frozenset(words.words)
@@ -168,6 +170,11 @@ def _from_text(text: str) -> Question:
         *_, last = parse_stories([*lines[:-1], lines[-1] + ("" if has_answer else "\t?")], "the input")
         return last if has_answer else replace(last, answer="")
     parts = [part.text for part in sentences(text.replace("\t", "\n")) if part.text.strip()]
+    if len(parts) == 1 and _NUMBER.match(parts[0]):  # a file in the format of bAbI on standard input
+        raise UserError(
+            f"{parts[0][:80]!r} is one line of a story",
+            hint='give all its lines in one argument: "$(cat FILE)"; regard evaluate reads files with many stories',
+        )
     return _checked(parts[:-1], parts[-1] if parts else "")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from regard.artifact import Description
@@ -105,7 +106,10 @@ class ImageTask(LabelTask[ImageData]):
         gold, predictions = list[int](), list[Classification]()
         for path, part in zip(files, parts, strict=True):
             if unknown := set(part.labels) - set(predictor.labels):
-                raise DataError(f"{path}: the model has no label {min(unknown)!r}")
+                message = f"{path}: the model has no label {min(unknown)!r}"
+                raise DataError(
+                    message, hint=f"its labels are {shorten(', '.join(predictor.labels), 200, placeholder=' …')}"
+                )
             gold += [predictor.labels.index(label) for label in part.labels]
             predictions += predictor.classify(part.pixels)
         worst = _worst(parts, predictions)

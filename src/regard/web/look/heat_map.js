@@ -8,7 +8,6 @@ import { argmax } from "./math.js";
 /** @typedef {{ row: number, column: number }} MapCell */
 
 const CELL = { min: 12, max: 34, maxIfFew: 44 }; // px; a longer sentence scrolls, with legible labels
-const MAX_LABEL = 92; // px, as in pictures.css
 
 export class HeatMap {
   /** @param {{ onPick: (cell: MapCell) => void, onPoint?: (cell: MapCell | null) => void }} callbacks */
@@ -80,7 +79,7 @@ export class HeatMap {
   #fit() {
     if (!this.view || !this.element.clientWidth) return;
     const { rows, columns } = this.view;
-    const labels = Math.min(MAX_LABEL, Math.max(...[...this.rowLabels.children].map((label) => label.scrollWidth)));
+    const labels = this.rowLabels.offsetWidth;
     const available = this.element.clientWidth - labels - 12; // less the gap and the focus ring
     const max = columns.length <= 6 ? CELL.maxIfFew : CELL.max;
     this.size = Math.max(CELL.min, Math.min(max, Math.floor(available / columns.length)));

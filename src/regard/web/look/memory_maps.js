@@ -70,7 +70,9 @@ export function hopsPanel(/** @type {any} */ look, /** @type {Site} */ { path, s
     max: 1,
     format: formatWeight,
   };
-  return memoryPanel(view, t("look.recorded.hops"));
+  const panel = memoryPanel(view, t("look.recorded.hops"));
+  panel.classList.add("heat-sentences");
+  return panel;
 }
 
 function memoryPanel(/** @type {any} */ view, what = t("look.recorded.memory")) {

@@ -80,6 +80,10 @@ export const PAGE_EN = {
   "predict.words": "The predictions, one per line; use the arrow keys to move between words",
   "predict.how": (task) =>
     `This model does not translate: its task is “${task}”. Each line is one input, as for regard predict.`,
+  "story.how":
+    "Each line is a sentence of a story, and the last one is a question about it. Change a line and see the answer change.",
+  "story.sentence": "A story and a question, one sentence per line",
+  "story.placeholder": "Type a story, one sentence per line; the last line is a question",
   "image.pad": "Draw here; or choose a file",
   "image.hint": "Draw here with the mouse, a pen or a finger: the drawing is moved to the middle. Or drop an image.",
   "image.choose": "Choose a PNG or JPEG file",

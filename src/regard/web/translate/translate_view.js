@@ -66,7 +66,9 @@ export class TranslateView {
 
   /** What to type for a model that does not translate. */
   #showHow() {
-    this.#how.textContent = translates() || currentModel()?.image ? "" : t("predict.how", currentModel()?.task);
+    const model = currentModel();
+    const key = model?.is_one_input ? "story.how" : "predict.how";
+    this.#how.textContent = translates() || model?.image ? "" : t(key, model?.task);
   }
 
   /** If the text is empty, offers a sentence that this model was validated on. */

@@ -3,7 +3,7 @@
 
 import { onReconnect, request } from "../service.js";
 import { formatPrediction } from "../format.js";
-import { translates } from "../state.js";
+import { inputsOf, translates } from "../state.js";
 
 /** @typedef {{ lines: string[], model: string, target: string | null }} Wanted */
 /**
@@ -56,7 +56,7 @@ export class TranslationRequests {
     clearTimeout(this.#timer);
     this.#controller?.abort();
     if (this.#cache.size > MAX_CACHED_LINES) this.#cache.clear();
-    const wanted = { lines: text.split("\n"), model, target };
+    const wanted = { lines: inputsOf(text), model, target };
     if (this.#missing(wanted).length) this.#timer = setTimeout(() => this.#run(wanted), immediately ? 0 : TYPING_PAUSE);
     else this.#report(wanted, { done: true });
   }
@@ -98,7 +98,7 @@ async function translated(lines, { model, target }, signal) {
   return { lines: translations, milliseconds };
 }
 
-/** A line of text is an input of every task; a prediction is shown as text. */
+/** A prediction is shown as text. */
 async function predicted(lines, { model }, signal) {
   const startedAt = performance.now();
   const { output } = await request("v1/predict", { body: { input: lines, model }, signal });
