@@ -8,18 +8,17 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, ValidationError, create_model, model_validator
+from pydantic import BaseModel, ValidationError, create_model, model_validator
 
 from regard.errors import RecipeError
 from regard.metrics import Measure
 from regard.models import ARCHITECTURES, Architecture, ModelConfig, ModelSpec, Sizes
 from regard.tasks import TASKS, Raw, Task
+from regard.tasks.sections import FullPath
 from regard.training import TrainingConfig
-
-FullPath = Annotated[Path, AfterValidator(Path.absolute)]
 
 
 class Recipe(BaseModel, frozen=True, extra="forbid"):

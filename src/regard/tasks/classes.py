@@ -6,6 +6,7 @@ B batch, N examples, C classes
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,11 +26,13 @@ from regard.evaluate.classes import Confusion, calibration_error
 from regard.metrics import Measure
 from regard.models import ClassificationModel
 from regard.tasks.task import Data, Evaluation, Task
+from regard.text import sort_labels
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import evaluation_mode
 
 LABELS_FILE = "labels.json"
 _MAX_LABELS_BYTES = 1_000_000
+_SHOWN_LABELS = 10
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,15 @@ def read_labels(described: Description) -> list[str]:
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise ArtifactError(f"{described.directory / LABELS_FILE} is not a list of labels", hint=COPY_AGAIN)
     return labels
+
+
+def count_labels(labels: Sequence[str]) -> str:
+    """How often each label occurs, for a report."""
+    counts = Counter(labels)
+    names = sort_labels(counts)
+    shown = ", ".join(f"{name} ({counts[name]:,})" for name in names[:_SHOWN_LABELS])
+    more = f", and {len(names) - _SHOWN_LABELS:,} more" if len(names) > _SHOWN_LABELS else ""
+    return f"labels {shown}{more}"
 
 
 def fit_temperature(logits: Tensor, classes: Tensor) -> float:

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
-
-from regard.errors import DataError, RunError
+from regard.errors import DataError
+from regard.tasks.sections import DataSection, FullPath, changed_error
 from regard.tasks.vocabulary import digest
 from regard.text import fingerprint
 from regard.text.running_text import RunningText, TextCounts, default_held_out, held_out_blocks, split_lines
 
-FullPath = Annotated[Path, AfterValidator(Path.absolute)]
 
-
-class RunningTextConfig(BaseModel, frozen=True, extra="forbid"):
+class RunningTextConfig(DataSection[FullPath], frozen=True, extra="forbid"):
     """Training and validation text, as files whose lines follow one another."""
 
-    train: tuple[FullPath, ...] = Field(min_length=1, max_length=255)
-    validation: tuple[FullPath, ...] = ()
-    held_out: float | None = Field(default=None, ge=0, lt=1)  # share of train, if there is no validation text
     on_bad: Literal["raise", "skip"] = "raise"  # for lines that are not valid text
-    fingerprint: str | None = None  # SHA-256 of the files; set when a run begins, to detect changes
 
 
 @dataclass(frozen=True)
@@ -67,7 +59,7 @@ class TextSplit:
     def require_unchanged(self) -> None:
         """Raises RunError if a file was changed since it was read first."""
         if _fingerprint(self.train, self.validation) != self.fingerprint:
-            raise _changed("the training text was changed while it was being prepared")
+            raise changed_error("the training text was changed while it was being prepared")
 
 
 def read_split(data: RunningTextConfig) -> TextSplit:
@@ -75,8 +67,7 @@ def read_split(data: RunningTextConfig) -> TextSplit:
     train = RunningText(data.train, data.on_bad)
     validation = RunningText(data.validation, data.on_bad) if data.validation else None
     current = _fingerprint(train, validation)
-    if data.fingerprint not in (None, current):
-        raise _changed("the training text has changed since this run began")
+    data.require_unchanged(current)
     counts = TextCounts.of(train.lines())
     names = ", ".join(str(path) for path in data.train)
     if not counts.n_words:
@@ -92,7 +83,3 @@ def read_split(data: RunningTextConfig) -> TextSplit:
 
 def _fingerprint(train: RunningText, validation: RunningText | None) -> str:
     return digest(fingerprint(train), "" if validation is None else fingerprint(validation))
-
-
-def _changed(message: str) -> RunError:
-    return RunError(message, hint="restore the original files, or train in another directory")

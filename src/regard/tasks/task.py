@@ -113,6 +113,19 @@ class Evaluation(NamedTuple):
 
 D = TypeVar("D", bound=Data)
 
+_N_SAMPLES = 3  # validation examples that the report shows
+
+
+def sample_places(n_examples: int) -> list[int]:
+    """Evenly spaced, because files are often sorted."""
+    n = min(_N_SAMPLES, n_examples)
+    return [(2 * i + 1) * n_examples // (2 * n) for i in range(n)]
+
+
+def finding(severity: str, kind: str, message: str) -> dict[str, str]:
+    """Something that was found out about the data: part of a report."""
+    return {"severity": severity, "kind": kind, "message": message}
+
 
 class Task(ABC, Generic[D]):
     """One kind of problem, with its own data, measures and predictions.

@@ -10,9 +10,10 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, model_validator
 
+from regard.artifact import Description
 from regard.durable import commit_directory, read_regular_file, verify_directory
 from regard.errors import ArtifactError
-from regard.tasks.task import OnProgress
+from regard.tasks.task import Inherited, OnProgress
 from regard.text import Tokenizer, TokenizerPair, read_tokenizers, train_tokenizer
 from regard.text.vocabulary import MAX_SIZE, TokenizerKind, check_vocabulary
 
@@ -29,7 +30,15 @@ class VocabularyConfig(BaseModel, frozen=True, extra="forbid"):
         return self
 
 
+def inherit_vocabulary(parent: Description, **values: Any) -> Inherited:
+    """The vocabulary is the parent's, and so are more values of [text]."""
+    tokenizer = parent.tokenizers.source
+    section = {"text": {"kind": tokenizer.kind, "vocabulary": tokenizer.size} | values}
+    return Inherited(section, section)
+
+
 def make_tokenizer(
+    parent: Description | None,
     directory: Path,
     key: str,
     lines: Callable[[], Iterable[str]],
@@ -38,10 +47,13 @@ def make_tokenizer(
     *,
     mask: bool = False,
 ) -> TokenizerPair:
-    """One vocabulary, as both sides of a pair; cached in `directory`. `key` changes with any of the lines.
+    """One vocabulary, as both sides of a pair: the parent's, or a new one, cached in `directory`.
 
-    With `mask`, it has a piece for hidden words.
+    `key` changes with any of the lines. With `mask`, the vocabulary has a piece for hidden words.
     """
+    if parent is not None:
+        tokenizers: TokenizerPair = parent.tokenizers
+        return tokenizers
 
     def train() -> TokenizerPair:
         on_progress("building the vocabulary", 0, None)

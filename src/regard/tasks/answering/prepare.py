@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from regard.data import NIL, NO_TARGET, Stories
-from regard.errors import DataError, RunError
+from regard.errors import DataError
 from regard.tasks.answering.sections import StoryDataConfig
 from regard.text import fingerprint, is_held_out
 from regard.text.stories import Question, read_stories, split_words
@@ -64,11 +64,7 @@ class Words:
 def read_split(data: StoryDataConfig) -> StorySplit:
     """Reads all files; raises RunError if one has changed since the run began."""
     current = fingerprint(data)
-    if data.fingerprint not in (None, current):
-        raise RunError(
-            "the stories have changed since this run began",
-            hint="restore the original files, or train in another directory",
-        )
+    data.require_unchanged(current, "the stories have")
     files = [read_stories(path) for path in data.train]
     if data.validation:
         validation = [question for path in data.validation for question in read_stories(path)]

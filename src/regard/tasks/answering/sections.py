@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 
-FullPath = Annotated[Path, AfterValidator(Path.absolute)]
+from regard.tasks.sections import DataSection, FullPath
 
 
-class StoryDataConfig(BaseModel, frozen=True, extra="forbid"):
+class StoryDataConfig(DataSection[FullPath], frozen=True, extra="forbid"):
     """Files in the format of bAbI."""
 
-    train: tuple[FullPath, ...] = Field(min_length=1, max_length=1000)
-    validation: tuple[FullPath, ...] = ()
     held_out: float = Field(default=0.1, ge=0, lt=1)  # share of the stories, if there is no validation set
-    fingerprint: str | None = None  # SHA-256 of the files; set when a run begins, to detect changes
 
     @property
     def files(self) -> tuple[Path, ...]:

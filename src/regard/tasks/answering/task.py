@@ -20,13 +20,13 @@ from regard.models import Model
 from regard.tasks.answering.predictor import WORDS_FILE, Answer, Answerer
 from regard.tasks.answering.prepare import Words, read_split
 from regard.tasks.answering.sections import StoryDataConfig, StoryTextConfig
-from regard.tasks.task import Data, Evaluation, Examined, OnProgress, Task
+from regard.tasks.task import Data, Evaluation, Examined, OnProgress, Task, sample_places
 from regard.text.stories import Question, read_stories
 from regard.training import TrainingConfig, Validation
 from regard.training.validation import score_terms
 
 MAX_MEMORY = 50  # sentences, if the recipe does not say
-_N_SAMPLES, _SHOWN_SENTENCES = 3, 5
+_SHOWN_SENTENCES = 5
 _BATCH = 256  # questions
 
 
@@ -92,7 +92,7 @@ class Answering(Task[AnsweringData]):
             collate_validation=StoryCollator(stories=validation, **settings),
             collate_without_noise=StoryCollator(stories=train, **settings),
             words=words,
-            samples=tuple(split.validation[i] for i in _evenly(len(split.validation))),
+            samples=tuple(split.validation[i] for i in sample_places(len(split.validation))),
             n_targets=len(train),
             sizes={"n_symbols": len(words.words), "n_times": memory, "n_places": words.n_places + 1},
             assets={WORDS_FILE: json.dumps(words.words, ensure_ascii=False).encode()},
@@ -180,9 +180,3 @@ def _sample(answer: Answer) -> dict[str, str]:
     question = answer.question
     told = " ".join((*question.story[-_SHOWN_SENTENCES:], question.text))
     return {"story": told, "answer": question.answer, "predicted": answer.answer}
-
-
-def _evenly(n: int) -> list[int]:
-    """Places of a few questions, over the whole set."""
-    n_samples = min(_N_SAMPLES, n)
-    return [(2 * i + 1) * n // (2 * n_samples) for i in range(n_samples)]

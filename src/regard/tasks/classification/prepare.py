@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from regard.data import LabelledTexts, cut
-from regard.errors import DataError, RunError
+from regard.errors import DataError
+from regard.tasks.classes import count_labels
 from regard.tasks.classification.sections import ClassificationDataConfig
-from regard.tasks.task import Raw
+from regard.tasks.task import Raw, finding
 from regard.tasks.vocabulary import digest
 from regard.text import (
     LabelledFile,
@@ -22,8 +22,6 @@ from regard.text import (
     sort_labels,
 )
 from regard.text.labelled import LabelledLines
-
-_SHOWN_LABELS = 10
 
 SPLIT_SEED = 0  # the validation set does not change with the seed of a run, so that seeds can be compared
 
@@ -54,11 +52,7 @@ def read_split(data: ClassificationDataConfig) -> LabelledSplit:
     """Reads all files; raises RunError if one has changed since the run began."""
     files = [config.file() for config in (*data.train, *data.validation)]
     current = digest(*(fingerprint(file) for file in files))
-    if data.fingerprint not in (None, current):
-        raise RunError(
-            "the training text has changed since this run began",
-            hint="restore the original files, or train in another directory",
-        )
+    data.require_unchanged(current)
     parts, validation_parts = _read_all(data)
     train = [example for part in parts for example in zip(part.labels, part.texts, strict=True)]
     validation = [example for part in validation_parts for example in zip(part.labels, part.texts, strict=True)]
@@ -140,13 +134,9 @@ def _require_classes(
 
 def _file_report(name: str, part: LabelledLines) -> dict[str, Any]:
     """What was found out about a file; shown when a training begins."""
-    counts = Counter(part.labels)
-    labels = sort_labels(counts)
-    shown = ", ".join(f"{label} ({counts[label]:,})" for label in labels[:_SHOWN_LABELS])
-    more = f", and {len(labels) - _SHOWN_LABELS:,} more" if len(labels) > _SHOWN_LABELS else ""
-    findings = [_finding("found", f"{name}: {part.layout.describe()}; labels {shown}{more}")]
+    findings = [finding("found", "labels", f"{name}: {part.layout.describe()}; {count_labels(part.labels)}")]
     if part.n_bad:
-        findings.append(_finding("warning", f"{name}: lines that were skipped: {part.n_bad:,}"))
+        findings.append(finding("warning", "labels", f"{name}: lines that were skipped: {part.n_bad:,}"))
     return {"name": name, "n_examples": len(part.labels), "findings": findings}
 
 
@@ -160,16 +150,16 @@ def _findings(train: list[Example], validation: list[Example]) -> list[dict[str,
     findings = []
     if n_leaks:
         findings.append(
-            _finding("warning", f"{n_leaks:,} of {len(validation):,} validation texts are also in the training text")
+            finding(
+                "warning",
+                "labels",
+                f"{n_leaks:,} of {len(validation):,} validation texts are also in the training text",
+            )
         )
     if n_several:
-        findings.append(_finding("warning", f"{n_several:,} training texts occur with different labels"))
+        findings.append(finding("warning", "labels", f"{n_several:,} training texts occur with different labels"))
     return findings
 
 
 def _key(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(normalise(text).casefold() for text in texts)
-
-
-def _finding(severity: str, message: str) -> dict[str, str]:
-    return {"severity": severity, "kind": "labels", "message": message}

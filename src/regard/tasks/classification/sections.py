@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 
+from regard.tasks.sections import DataSection, FullPath
 from regard.tasks.vocabulary import VocabularyConfig
 from regard.text import LabelledFile
-
-FullPath = Annotated[Path, AfterValidator(Path.absolute)]
 
 
 class LabelledConfig(BaseModel, frozen=True, extra="forbid"):
@@ -23,17 +21,13 @@ class LabelledConfig(BaseModel, frozen=True, extra="forbid"):
         return LabelledFile(self.labels, self.text)
 
 
-class ClassificationDataConfig(BaseModel, frozen=True, extra="forbid"):
+class ClassificationDataConfig(DataSection[LabelledConfig], frozen=True, extra="forbid"):
     """Training and validation data."""
 
-    train: tuple[LabelledConfig, ...] = Field(min_length=1, max_length=255)
-    validation: tuple[LabelledConfig, ...] = ()
-    held_out: float | None = Field(default=None, ge=0, lt=1)  # share of train, if there is no validation set
     # what the columns of the files are, "-" for one that is not used; unset: found out
     columns: tuple[Literal["label", "text", "-"], ...] | None = None
     header: bool | None = None  # whether the first line names the columns; unset: found out in each file
     on_bad: Literal["raise", "skip"] = "raise"  # for lines that cannot be used
-    fingerprint: str | None = None  # SHA-256 of the files; set when a run begins, to detect changes
 
 
 class ClassificationTextConfig(VocabularyConfig, frozen=True, extra="forbid"):

@@ -18,13 +18,12 @@ from regard.tasks.classes import LABELS_FILE, LabelledData, LabelTask, evaluatio
 from regard.tasks.classification.predictor import Classifier
 from regard.tasks.classification.prepare import Example, encode, read_split
 from regard.tasks.classification.sections import ClassificationDataConfig, ClassificationTextConfig
-from regard.tasks.task import Evaluation, Examined, Inherited, OnProgress
-from regard.tasks.vocabulary import make_tokenizer
+from regard.tasks.task import Evaluation, Examined, Inherited, OnProgress, sample_places
+from regard.tasks.vocabulary import inherit_vocabulary, make_tokenizer
 from regard.text import LabelledFile, Tokenizer, TokenizerPair, read_labelled
 from regard.text.vocabulary import default_vocab_size
 from regard.training import TrainingConfig
 
-_N_SAMPLES = 3
 _SAMPLE_CHARACTERS = 300
 _WORD_DROPOUT = 0.3
 _MAX_OTHERS = 3  # bos, and an eos after each text
@@ -72,10 +71,7 @@ class ClassificationTask(LabelTask[ClassificationData]):
             )
 
     def inherit(self, parent: Description) -> Inherited:
-        """The vocabulary is the parent's."""
-        tokenizer = parent.tokenizers.source
-        values = {"kind": tokenizer.kind, "vocabulary": tokenizer.size}
-        return Inherited({"text": values}, {"text": values})
+        return inherit_vocabulary(parent)
 
     def examine(self, recipe: ClassificationRecipe, on_progress: OnProgress) -> Examined:
         on_progress("reading the labelled text", 0, None)
@@ -92,10 +88,7 @@ class ClassificationTask(LabelTask[ClassificationData]):
         self, recipe: ClassificationRecipe, parent: Description | None, cache: Path, on_progress: OnProgress
     ) -> ClassificationData:
         split, text = read_split(recipe.data), recipe.text
-        if parent is None:
-            tokenizers = make_tokenizer(cache / "tokenizer", split.key, split.training_lines, text, on_progress)
-        else:
-            tokenizers = parent.tokenizers
+        tokenizers = make_tokenizer(parent, cache / "tokenizer", split.key, split.training_lines, text, on_progress)
         tokenizer = tokenizers.source
         on_progress("encoding the text", 0, None)
         limit = text.max_length
@@ -155,10 +148,7 @@ class ClassificationTask(LabelTask[ClassificationData]):
 
 
 def _samples(examples: Sequence[Example]) -> dict[int, dict[str, str]]:
-    """Evenly spaced, because files are often sorted by label."""
-    n = min(_N_SAMPLES, len(examples))
-    numbers = [(2 * i + 1) * len(examples) // (2 * n) for i in range(n)]
-    chosen = {i: examples[i] for i in numbers}
+    chosen = {i: examples[i] for i in sample_places(len(examples))}
     return {i: {"text": " ⇥ ".join(texts)[:_SAMPLE_CHARACTERS], "label": label} for i, (label, texts) in chosen.items()}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,15 +13,15 @@ import numpy as np
 
 from regard.data import Images, LabelledImages, Size, Source, common_size, files_of, read_images
 from regard.data.images import Pixels
-from regard.errors import DataError, RunError
+from regard.errors import DataError
+from regard.tasks.classes import count_labels
 from regard.tasks.images.sections import ImageDataConfig
-from regard.tasks.task import OnProgress, Raw
+from regard.tasks.task import OnProgress, Raw, finding
 from regard.tasks.vocabulary import digest
 from regard.text import fingerprint, sort_labels
 
 MAX_SIDE, _SIDE_STEP = 64, 4  # of the default size: a multiple of the step has whole patches
 _SHIFT_PER_SIDE = 14  # of MNIST's 28 pixels, 2
-_SHOWN_LABELS = 10
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,7 @@ def fixed_values(data: ImageDataConfig) -> Raw:
     sources = [config.source() for config in (*data.train, *data.validation)]
     files = tuple(path for source in sources for path in files_of(source))
     current = digest(fingerprint(_Files(files)), *(f"{path.parent.name}/{path.name}" for path in files))
-    if data.fingerprint not in (None, current):
-        raise RunError(
-            "the images have changed since this run began",
-            hint="restore the original files, or train in another directory",
-        )
+    data.require_unchanged(current, "the images have")
     size = default_size(data, sources)
     shift = size.height // _SHIFT_PER_SIDE if data.shift is None else data.shift
     return {"fingerprint": current, "shift": shift} | size._asdict()
@@ -152,12 +147,14 @@ def _reports(
     sources: Sequence[Source], parts: Sequence[Images], size: Size, train: Images, validation: Images
 ) -> list[Raw]:
     """What was found out about the images; shown when a training begins."""
-    findings = [[_finding("found", _summary(source, part, size))] for source, part in zip(sources, parts, strict=True)]
+    findings = [
+        [finding("found", "images", _summary(source, part, size))] for source, part in zip(sources, parts, strict=True)
+    ]
     known = set(map(_digest, train.pixels))
     n_leaks = sum(_digest(image) in known for image in validation.pixels)
     if n_leaks:
         message = f"{n_leaks:,} of {len(validation.labels):,} validation images are also training images"
-        findings[0].append(_finding("warning", message))
+        findings[0].append(finding("warning", "images", message))
     return [
         {"name": source.name, "n_examples": len(part.labels), "findings": of_source}
         for source, part, of_source in zip(sources, parts, findings, strict=True)
@@ -165,14 +162,6 @@ def _reports(
 
 
 def _summary(source: Source, images: Images, size: Size) -> str:
-    counts = Counter(images.labels)
-    labels = sort_labels(counts)
-    shown = ", ".join(f"{label} ({counts[label]:,})" for label in labels[:_SHOWN_LABELS])
-    more = f", and {len(labels) - _SHOWN_LABELS:,} more" if len(labels) > _SHOWN_LABELS else ""
     kind = "grey" if size.channels == 1 else "colour"
     n = len(images.labels)
-    return f"{source.name}: {n:,} images, read as {size.height} × {size.width} {kind}; labels {shown}{more}"
-
-
-def _finding(severity: str, message: str) -> dict[str, str]:
-    return {"severity": severity, "kind": "images", "message": message}
+    return f"{source.name}: {n:,} images, read as {size.height} × {size.width} {kind}; {count_labels(images.labels)}"

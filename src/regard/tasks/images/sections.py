@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from regard.data import Source
+from regard.tasks.sections import DataSection, FullPath
 
-FullPath = Annotated[Path, AfterValidator(Path.absolute)]
 Side = Annotated[int, Field(ge=1, le=4096)]
 
 
@@ -23,12 +22,9 @@ class ImagesConfig(BaseModel, frozen=True, extra="forbid"):
         return Source(self.images, self.labels)
 
 
-class ImageDataConfig(BaseModel, frozen=True, extra="forbid"):
+class ImageDataConfig(DataSection[ImagesConfig], frozen=True, extra="forbid"):
     """Training and validation images, their size, and how training changes them."""
 
-    train: tuple[ImagesConfig, ...] = Field(min_length=1, max_length=255)
-    validation: tuple[ImagesConfig, ...] = ()
-    held_out: float | None = Field(default=None, ge=0, lt=1)  # share of train, if there is no validation set
     # every image is stretched to this size; unset: that of all images, up to 64 × 64
     height: Side | None = None
     width: Side | None = None
@@ -36,4 +32,3 @@ class ImageDataConfig(BaseModel, frozen=True, extra="forbid"):
     # in training, each image is moved by up to so many pixels; unset: one in 14 of the smaller side, if that is small
     shift: int | None = Field(default=None, ge=0, le=4096)
     flip: bool = False  # in training, half of the images are mirrored
-    fingerprint: str | None = None  # SHA-256 of the files; set when a run begins, to detect changes

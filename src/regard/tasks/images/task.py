@@ -20,10 +20,9 @@ from regard.tasks.classes import LABELS_FILE, Classification, LabelledData, Labe
 from regard.tasks.images.predictor import ImageClassifier, size_of, statistics_of
 from regard.tasks.images.prepare import fixed_values, labelled, read_split
 from regard.tasks.images.sections import ImageDataConfig
-from regard.tasks.task import Evaluation, Examined, Inherited, OnProgress
+from regard.tasks.task import Evaluation, Examined, Inherited, OnProgress, sample_places
 from regard.training import TrainingConfig
 
-_N_SAMPLES = 3
 _N_WORST, _N_LISTED = 24, 10  # wrong predictions that are drawn, and printed
 
 
@@ -183,7 +182,4 @@ def _test_images(source: Source, size: Size) -> Images:
 
 
 def _samples(images: Images) -> dict[int, dict[str, str]]:
-    """Evenly spaced, because folders are sorted by label."""
-    n = min(_N_SAMPLES, len(images.labels))
-    chosen = [(2 * i + 1) * len(images.labels) // (2 * n) for i in range(n)]
-    return {i: {"text": images.names[i], "label": images.labels[i]} for i in chosen}
+    return {i: {"text": images.names[i], "label": images.labels[i]} for i in sample_places(len(images.labels))}

@@ -33,8 +33,8 @@ from regard.tasks.language.scoring import (
 )
 from regard.tasks.language.sections import LanguageTextConfig
 from regard.tasks.running_text import RunningTextConfig, read_split
-from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
-from regard.tasks.vocabulary import digest, make_tokenizer
+from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task, sample_places
+from regard.tasks.vocabulary import digest, inherit_vocabulary, make_tokenizer
 from regard.text import Tokenizer, TokenizerPair
 from regard.text.running_text import RunningText
 from regard.text.vocabulary import SPACE, default_vocab_size
@@ -43,7 +43,7 @@ from regard.training.validation import evaluation_mode
 
 _VALIDATED = 32  # stretches of validation text
 _EVALUATED = 64  # stretches of a test text, for the loss by length of context
-_N_SAMPLES, _SAMPLE_TOKENS = 3, 24
+_SAMPLE_TOKENS = 24
 _NOTE = "on at most 32,768 tokens of the validation text, in stretches of 1,024"
 
 
@@ -95,10 +95,7 @@ class LanguageTask(Task[LanguageData]):
     evaluated_with = frozenset({"memory", "on_progress"})
 
     def inherit(self, parent: Description) -> Inherited:
-        """The vocabulary and the length of segments are the parent's."""
-        tokenizer = parent.tokenizers.source
-        values = {"kind": tokenizer.kind, "vocabulary": tokenizer.size, "segment": parent.sizes["segment"]}
-        return Inherited({"text": values}, {"text": values})
+        return inherit_vocabulary(parent, segment=parent.sizes["segment"])
 
     def examine(self, recipe: LanguageRecipe, on_progress: OnProgress) -> Examined:
         on_progress("reading the text", 0, None)
@@ -117,10 +114,7 @@ class LanguageTask(Task[LanguageData]):
         self, recipe: LanguageRecipe, parent: Description | None, cache: Path, on_progress: OnProgress
     ) -> LanguageData:
         split, text = read_split(recipe.data), recipe.text
-        if parent is None:
-            tokenizers = make_tokenizer(cache / "tokenizer", split.key, split.training_lines, text, on_progress)
-        else:
-            tokenizers = parent.tokenizers
+        tokenizers = make_tokenizer(parent, cache / "tokenizer", split.key, split.training_lines, text, on_progress)
         tokenizer, segment = tokenizers.source, text.segment or 1
         key = digest(split.key, tokenizer.to_bytes())
         streams = [
@@ -236,8 +230,7 @@ def _samples(model: LanguageModel, data: LanguageData) -> tuple[dict[str, str], 
     """Beginnings of validation text, what comes after them, and what the model writes."""
     stream, tokenizer = data.validation.stream, data.tokenizers.source
     continuer, samples = Continuer(model, tokenizer), []
-    for i in range(_N_SAMPLES):
-        start = (2 * i + 1) * len(stream) // (2 * _N_SAMPLES)
+    for start in sample_places(len(stream)):
         ids = [int(token) for token in stream.ids[start : start + 3 * _SAMPLE_TOKENS]]
         starts = [i for i, token in enumerate(ids[:_SAMPLE_TOKENS]) if tokenizer.piece(token).startswith(SPACE)]
         ids = ids[starts[0] if starts else 0 :][: 2 * _SAMPLE_TOKENS]  # from the beginning of a word

@@ -22,8 +22,8 @@ from regard.tasks.pretraining.prepare import encode, require_passages
 from regard.tasks.pretraining.scores import score
 from regard.tasks.pretraining.sections import PretrainingDataConfig, PretrainingTextConfig
 from regard.tasks.running_text import read_split
-from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task
-from regard.tasks.vocabulary import make_tokenizer
+from regard.tasks.task import Data, Evaluation, Examined, Inherited, OnProgress, Task, finding
+from regard.tasks.vocabulary import inherit_vocabulary, make_tokenizer
 from regard.text import Tokenizer, TokenizerPair
 from regard.text.documents import split_documents
 from regard.text.running_text import RunningText
@@ -84,29 +84,25 @@ class PretrainingTask(Task[PretrainingData]):
             raise ValueError("training.r_drop compares two passes, and this model replaces other words in each of them")
 
     def inherit(self, parent: Description) -> Inherited:
-        """The vocabulary is the parent's."""
-        values = {"kind": parent.tokenizers.source.kind, "vocabulary": parent.tokenizers.source.size}
-        return Inherited({"text": values}, {"text": values})
+        return inherit_vocabulary(parent)
 
     def examine(self, recipe: PretrainingRecipe, on_progress: OnProgress) -> Examined:
         on_progress("reading the text", 0, None)
         split, name = read_split(recipe.data), ", ".join(str(path) for path in recipe.data.train)
         lengths = [len(document) for document in split_documents(split.training_lines(), recipe.data.document)]
-        findings = [_finding("found", f"{name}: {len(lengths):,} documents with {sum(lengths):,} sentences")]
+        message = f"{name}: {len(lengths):,} documents with {sum(lengths):,} sentences"
+        findings = [finding("found", "documents", message)]
         if recipe.data.document is None and 2 * len(lengths) > sum(lengths):
             message = "most documents are one sentence; if blank lines are not between documents, set data.document"
-            findings.append(_finding("warning", message))
+            findings.append(finding("warning", "documents", message))
         return Examined({"data": split.values}, [*split.reports, {"name": name, "findings": findings}])
 
     def prepare(
         self, recipe: PretrainingRecipe, parent: Description | None, cache: Path, on_progress: OnProgress
     ) -> PretrainingData:
         split, text, config = read_split(recipe.data), recipe.text, recipe.config
-        if parent is None:
-            directory, lines = cache / "tokenizer", split.training_lines
-            tokenizers = make_tokenizer(directory, split.key, lines, text, on_progress, mask=True)
-        else:
-            tokenizers = parent.tokenizers
+        directory, lines = cache / "tokenizer", split.training_lines
+        tokenizers = make_tokenizer(parent, directory, split.key, lines, text, on_progress, mask=True)
         tokenizer, asks_pairs = tokenizers.source, "next" in config.asks
 
         def passages(name: str, lines: Iterator[str]) -> Passages:
@@ -158,10 +154,6 @@ class PretrainingTask(Task[PretrainingData]):
         from regard.tasks.pretraining.look import look_at_text
 
         return look_at_text(self.predictor(described), value)
-
-
-def _finding(severity: str, message: str) -> dict[str, str]:
-    return {"severity": severity, "kind": "documents", "message": message}
 
 
 def collator(passages: Passages, tokenizer: Tokenizer, config: PretrainedConfig) -> MaskedTexts:

@@ -18,8 +18,9 @@ from regard.artifact import Description
 from regard.data import TokenStore, open_store, write_store
 from regard.data.build import LinePair
 from regard.data.shards import ShardedStore, ShardIndex
-from regard.errors import ArtifactError, DataError, RecipeError, RunError
+from regard.errors import ArtifactError, DataError, RecipeError
 from regard.processes import ordered_map
+from regard.tasks.sections import changed_error
 from regard.tasks.task import OnProgress
 from regard.tasks.translation.sections import DataConfig, TextConfig
 from regard.tasks.vocabulary import cached_tokenizers, digest
@@ -81,7 +82,7 @@ class Corpora:
         states = file_states(data)
         current = fingerprint_all(data)
         if data.fingerprint is not None and current != data.fingerprint:
-            raise _changed("the training text has changed since this run began")
+            raise changed_error("the training text has changed since this run began")
         train, keep, validation = (
             tuple(config.corpus() for config in part) for part in (data.train, data.keep, data.validation)
         )
@@ -122,7 +123,7 @@ class Corpora:
         """Raises RunError if a file was changed since `of`: vocabulary and token stores would be of different texts."""
         paths = [path for corpus in self.all for path in corpus.files]
         if _states(paths) != self.file_states and digest(*map(fingerprint, self.all)) != self.fingerprint:
-            raise _changed("the training text was changed while it was being prepared")
+            raise changed_error("the training text was changed while it was being prepared")
 
 
 def examine_corpora(data: DataConfig, on_progress: OnProgress) -> tuple[int, list[CorpusReport]]:
@@ -296,7 +297,7 @@ def open_shards(store: Path, fingerprint: str | None) -> tuple[ShardedStore, Tok
     """The training set, the validation set and the vocabulary of a store of shards."""
     index = ShardIndex.read(store)
     if index.key != fingerprint:
-        raise _changed(f"{store} has changed since this run began")
+        raise changed_error(f"{store} has changed since this run began")
     validation = open_store(store / "validation", index.key)
     if validation is None:
         raise ArtifactError(f"{store / 'validation'} is damaged", hint=f"run regard encode --out {store} --join")
@@ -323,10 +324,6 @@ def _state(path: Path) -> tuple[int, int, int]:
     except OSError:  # reading the file will report it
         return 0, 0, 0
     return state.st_size, state.st_mtime_ns, state.st_ino
-
-
-def _changed(message: str) -> RunError:
-    return RunError(message, hint="restore the original files, or train in another directory")
 
 
 def _default_held_out(data: DataConfig, n_pairs: int, seed: int) -> float:

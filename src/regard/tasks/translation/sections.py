@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from regard.errors import DataError
+from regard.tasks.sections import FullPath
 from regard.text import Corpus
 from regard.text.languages import is_language_code
 from regard.text.vocabulary import MAX_SIZE, TokenizerKind, check_vocabulary
-
-FullPath = Annotated[Path, AfterValidator(Path.absolute)]
 
 
 def _language_code(code: str) -> str:
