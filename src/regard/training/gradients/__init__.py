@@ -11,19 +11,13 @@ from regard.training.gradients.two_processes import TwoProcesses, obstacle_to_tw
 
 __all__ = ["BatchLoss", "Gradients", "Sums", "make_gradients", "make_sums"]
 
-# With less, a step is too short for the cost of synchronisation. Without the data, its operations are known only if all
-# examples are of the same size, as images are.
-MIN_PARAMETERS_FOR_TWO = 2_000_000
-MIN_FLOPS_FOR_TWO = 2e9
+MIN_PARAMETERS_FOR_TWO = 2_000_000  # with fewer, a step is too short for the cost of synchronisation
 
 
 def make_gradients(config: TrainingConfig, spec: ModelSpec, model: Model, device: torch.device) -> Gradients:
     """As `training.two_processes` says; "auto" is the faster way for this model and this machine."""
-    if (
-        config.two_processes == "off"
-        or config.exact
-        or (config.two_processes == "auto" and not _is_large(config, model))
-    ):
+    is_large = model.n_parameters >= MIN_PARAMETERS_FOR_TWO
+    if config.two_processes == "off" or config.exact or (config.two_processes == "auto" and not is_large):
         return OneProcess(config, model, device)
     obstacle = obstacle_to_two_processes(model, device)
     if obstacle is None:
@@ -38,9 +32,3 @@ def make_gradients(config: TrainingConfig, spec: ModelSpec, model: Model, device
             "--set training.two_processes=off",
         )
     return OneProcess(config, model, device)
-
-
-def _is_large(config: TrainingConfig, model: Model) -> bool:
-    if model.cost_lengths is None:
-        return model.n_parameters >= MIN_PARAMETERS_FOR_TWO
-    return config.max_tokens * model.cost(*model.cost_lengths).training_flops >= MIN_FLOPS_FOR_TWO
