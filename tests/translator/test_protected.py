@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from time import process_time
 
@@ -111,6 +112,25 @@ def test_lost_spans_are_searched_again(model_path: Path) -> None:
     for line, translation in zip(lines, translations, strict=True):
         assert sorted(translation.text.split()) == sorted(line.split())
         assert not {"numbers", "placeholder"} & set(translation.warnings)
+
+
+class Garbling(Forgetful):
+    """Copies the source with other digits, unless some are forced."""
+
+    def _copy(self, ids, prefix):  # type: ignore[no-untyped-def]
+        if prefix:
+            return super()._copy(ids, prefix)
+        new = tuple(self.tokenizer.encode(re.sub(r"\d", "5", self.tokenizer.decode(ids))))
+        return Hypothesis(new, (-1.0,) * (len(new) + 1), -1.0)
+
+
+def test_a_garbled_number_is_replaced_where_it_stands(model_path: Path) -> None:
+    with Translator.load(model_path, threads=1) as loaded:
+        translator = Translator(loaded.described, Garbling(loaded))
+    lines = ["the 1234 animal was tired", "one 42 two 77 three"]
+    translations = translator.translate(lines, options=DecodingOptions(beam=1))
+    assert [translation.text for translation in translations] == lines
+    assert not any("numbers" in translation.warnings for translation in translations)
 
 
 def test_what_cannot_be_kept_is_flagged(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:

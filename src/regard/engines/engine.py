@@ -29,12 +29,15 @@ class Engine(ABC):
         options: DecodingOptions,
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
+        *,
+        rescore: bool = True,
     ) -> NBestLists:
         """For each source (ids without the end token), its `n_best` hypotheses, best first.
 
         `prefixes` are ids that the translations must begin with; they are part of the result.
         `with_attention` fills in `Hypothesis.attention` with the weights of the model's alignment head over the
-        source without its end token. It stays None if the model names no such head.
+        source without its end token. It stays None if the model names no such head. Without `rescore`, an engine may
+        leave the probability of the prefixes out of the scores, which is faster.
         """
         return self.submit(sources, options, prefixes, with_attention)()
 

@@ -1,8 +1,9 @@
 """Searches again for translations that lost a number or a placeholder, with it required.
 
-The lost words are forced after every beginning of the translation, and the model completes each, first those after
-which it finds the lost words most probable: the best that loses nothing is taken. So any engine can do it, and a number
-that was garbled is replaced where it stood.
+The lost words are forced after a beginning of the translation, and the model completes it; the best completion that
+loses nothing is taken. So any engine can do it. A number that was garbled is first replaced where it stood, and other
+words are forced near their place in the source. Where that does not help, they are forced after every beginning of the
+translation, first after those where the model finds them most probable.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _LATIN = re.compile("[A-Za-zÀ-ɏ]")  # in Korean, particles follow a number wit
 MAX_ROUNDS = 4  # each requires one span more
 MAX_POSITIONS = 24  # of a span in a translation
 MAX_SPANS = 3  # that are tried in a round
-N_FIRST = 4  # beginnings of a translation that are completed first; the others only if that does not help
+N_NEAR = 3  # beginnings that are completed first
+N_PROBABLE = 4  # beginnings that are completed next; the others only if that does not help
+N_COMPARED = 2  # completions whose scores are compared
 MAX_EXTRA_LENGTH = 20  # tokens more than the source has; a forced word can make the model repeat itself
 MAX_CANDIDATES = 2_000  # searched together
 
@@ -40,11 +43,11 @@ class Faulty(NamedTuple):
 
 
 class _Beginning(NamedTuple):
-    """The first ids of a translation, followed by a lost span."""
+    """The first ids of a translation, with a lost span at the end."""
 
     number: int  # of the translation
     ids: list[int]
-    n_span: int  # ids of the span
+    n_span: int = 0  # ids of the span
 
 
 class Search:
@@ -74,24 +77,41 @@ class Search:
     def _round(
         self, batch: Sequence[int], items: Sequence[Faulty], options: DecodingOptions, with_attention: bool
     ) -> dict[int, Faulty]:
-        """The translations of the batch that lose less: after the most probable beginnings, else after all others."""
-        ranked = self._ranked([beginning for i in batch for beginning in self._beginnings(i, items[i])], items)
-        first = [beginning for group in ranked.values() for beginning in group[:N_FIRST]]
-        better = self._complete(first, items, options, with_attention)
-        others = [beginning for i, group in ranked.items() if i not in better for beginning in group[N_FIRST:]]
-        return better | self._complete(others, items, options, with_attention)
+        """The translations of the batch that lose less."""
+        better: dict[int, Faulty] = {}
+
+        def complete(beginnings: Sequence[_Beginning]) -> None:
+            for i, new in self._complete(beginnings, items, options, with_attention).items():
+                if i not in better or _rank(new) < _rank(better[i]):
+                    better[i] = new
+
+        complete([beginning for i in batch for beginning in self._likely(i, items[i])])
+        wrong = [i for i in batch if i not in better or better[i].lost.added]
+        ranked = self._ranked([beginning for i in wrong for beginning in self._beginnings(i, items[i])], items)
+        complete([beginning for group in ranked.values() for beginning in group[:N_PROBABLE]])
+        complete([beginning for i in wrong if i not in better for beginning in ranked[i][N_PROBABLE:]])
+        return better
 
     def _complete(
         self, beginnings: Sequence[_Beginning], items: Sequence[Faulty], options: DecodingOptions, with_attention: bool
     ) -> dict[int, Faulty]:
         """The best completion of each translation, where it loses less than before."""
-        sources = [items[beginning.number].ids for beginning in beginnings]
-        results = self._engine.translate(sources, options, [beginning.ids for beginning in beginnings], with_attention)
+        sources, prefixes = [items[b.number].ids for b in beginnings], [b.ids for b in beginnings]
+        completed = self._engine.translate(sources, options, prefixes, rescore=False)
+        good: dict[int, list[Faulty]] = {}
+        for beginning, (hypothesis,) in zip(beginnings, completed, strict=True):
+            old = items[beginning.number]
+            new = self._checked(old, hypothesis)
+            if new.lost.n_problems < old.lost.n_problems and not has_loop(hypothesis.ids):
+                good.setdefault(beginning.number, []).append(new)
+        compared = [(i, new) for i, group in good.items() for new in sorted(group, key=_n_faults)[:N_COMPARED]]
+        scored = self._engine.translate(
+            [new.ids for _, new in compared], options, [new.hypothesis.ids for _, new in compared], with_attention
+        )
         best: dict[int, Faulty] = {}
-        for (i, _, _), (hypothesis,) in zip(beginnings, results, strict=True):
+        for (i, _), (hypothesis,) in zip(compared, scored, strict=True):
             new = self._checked(items[i], hypothesis)
-            is_better = new.lost.n_problems < items[i].lost.n_problems and not has_loop(hypothesis.ids)
-            if is_better and (i not in best or _rank(new) < _rank(best[i])):
+            if i not in best or _rank(new) < _rank(best[i]):
                 best[i] = new
         return best
 
@@ -100,6 +120,30 @@ class Search:
         spans = (localised(span, *self._languages) for span in item.lost.spans)
         n_glued = sum(_LATIN.match(text, text.find(span) + len(span)) is not None for span in spans if span in text)
         return item._replace(hypothesis=hypothesis, lost=self._protection.lost(item.text, text), n_glued=n_glued)
+
+    def _likely(self, number: int, item: Faulty) -> list[_Beginning]:
+        """The beginnings that are tried first."""
+        return self._replaced(number, item) or self._near(number, item)
+
+    def _replaced(self, number: int, item: Faulty) -> list[_Beginning]:
+        """The translation with what was lost in place of what was added, as a whole and up to there."""
+        lost, added = [localised(span, *self._languages) for span in item.lost.spans], item.lost.added
+        text = self._target.decode(item.hypothesis.ids)
+        start = text.find(added[0]) if added else -1
+        if start < 0 or item.n_forced:
+            return []
+        texts = [text[:start] + lost[0]]
+        if len(lost) == len(added):
+            for old, new in zip(added, lost, strict=True):
+                text = text.replace(old, new, 1)
+            texts.append(text)
+        return [_Beginning(number, self._target.encode(text)) for text in texts]
+
+    def _near(self, number: int, item: Faulty) -> list[_Beginning]:
+        """Beginnings that end about where the first lost span is in the source."""
+        place = max(0, item.text.find(item.lost.spans[0])) / len(item.text) * len(item.hypothesis.ids)
+        beginnings = self._beginnings(number, item, n_spans=1)
+        return sorted(beginnings, key=lambda b: abs(len(b.ids) - b.n_span - place))[:N_NEAR]
 
     def _ranked(self, beginnings: Sequence[_Beginning], items: Sequence[Faulty]) -> dict[int, list[_Beginning]]:
         """The beginnings of each translation, by the probability that the model gives the span after them."""
@@ -111,20 +155,33 @@ class Search:
             groups.setdefault(beginning.number, []).append((sum(span) / len(span), beginning))
         return {i: [b for _, b in sorted(group, key=lambda pair: -pair[0])] for i, group in groups.items()}
 
-    def _beginnings(self, number: int, item: Faulty) -> list[_Beginning]:
+    def _beginnings(self, number: int, item: Faulty, n_spans: int = MAX_SPANS) -> list[_Beginning]:
         """Every beginning of the translation that ends with a word, followed by one of the lost spans."""
-        ids = item.hypothesis.ids
+        ids = _before_loop(item.hypothesis.ids)
         starts = [i for i in range(item.n_forced, len(ids)) if self._target.piece(ids[i]).startswith(SPACE)]
-        positions = sorted({item.n_forced, *starts, len(ids)})
+        positions = sorted({item.n_forced, *starts, max(item.n_forced, len(ids))})
         step = -(-len(positions) // MAX_POSITIONS)
-        spans = [self._target.encode(localised(span, *self._languages)) for span in item.lost.spans[:MAX_SPANS]]
+        spans = [self._target.encode(localised(span, *self._languages)) for span in item.lost.spans[:n_spans]]
         return [
-            _Beginning(number, [*ids[:position], *span], len(span)) for span in spans for position in positions[::step]
+            _Beginning(number, [*item.hypothesis.ids[:position], *span], len(span))
+            for span in spans
+            for position in positions[::step]
         ]
 
 
+def _before_loop(ids: Ids) -> Ids:
+    """The ids without what a loop repeats."""
+    while has_loop(ids):
+        ids = ids[: len(ids) * 3 // 4]
+    return ids
+
+
+def _n_faults(item: Faulty) -> tuple[int, int]:
+    return item.lost.n_problems, item.n_glued
+
+
 def _rank(item: Faulty) -> tuple[int, int, float]:
-    return item.lost.n_problems, item.n_glued, -item.hypothesis.score
+    return *_n_faults(item), -item.hypothesis.score
 
 
 def _batches(indices: Sequence[int], items: Sequence[Faulty]) -> list[list[int]]:

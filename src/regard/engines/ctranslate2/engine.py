@@ -14,6 +14,7 @@ import ctranslate2
 
 from regard.artifact.directory import COPY_AGAIN
 from regard.decoding.options import DecodingOptions, Hypothesis, NBestLists, check_options, gnmt
+from regard.engines.ctranslate2.jobs import Job, JobQueue
 from regard.engines.ctranslate2.model_file import check_converted
 from regard.engines.ctranslate2.search import (
     END,
@@ -31,18 +32,19 @@ from regard.engines.engine import Engine, Ids, PendingHypotheses, Precision
 from regard.errors import ArtifactError, DataError
 from regard.processes import n_cores
 
+JOBS_PER_WORKER = 3  # one runs, and the others are there when it ends
 _seed_lock = Lock()  # CTranslate2 has one seed for the whole process
 
 _Result = tuple[BatchItem, list[RawHypothesis]]
 
 
 @dataclass(frozen=True)
-class _RunningBatch:
-    """A batch that was given to the workers, and its future results."""
+class _QueuedBatch:
+    """A batch for the workers, and the length exponent of its search."""
 
     batch: list[BatchItem]
     beta: float
-    futures: list[Any]
+    job: Job
 
 
 class CTranslate2Engine(Engine):
@@ -74,6 +76,7 @@ class CTranslate2Engine(Engine):
         self._n_workers = n_threads or n_cores()
         self._token_names = [str(i) for i in range(max(n_src, n_tgt))]
         self._translator: Any = self._load(self._n_workers)
+        self._queue = JobQueue(JOBS_PER_WORKER * self._n_workers)
 
     def submit(
         self,
@@ -82,7 +85,33 @@ class CTranslate2Engine(Engine):
         prefixes: Sequence[Ids] | None = None,
         with_attention: bool = False,
     ) -> PendingHypotheses:
-        """Queue the batches for the workers. Only sampling does all its work when it is waited for."""
+        """Queue the batches for the workers. Only sampling does all its work when it is waited for.
+
+        What is computed while somebody waits (`translate`, `score`, a second pass) goes before everything queued.
+        """
+        return self._begin(sources, options, prefixes, with_attention, urgent=False)
+
+    def translate(
+        self,
+        sources: Sequence[Ids],
+        options: DecodingOptions,
+        prefixes: Sequence[Ids] | None = None,
+        with_attention: bool = False,
+        *,
+        rescore: bool = True,
+    ) -> NBestLists:
+        return self._begin(sources, options, prefixes, with_attention, urgent=True, rescore=rescore)()
+
+    def _begin(
+        self,
+        sources: Sequence[Ids],
+        options: DecodingOptions,
+        prefixes: Sequence[Ids] | None,
+        with_attention: bool,
+        *,
+        urgent: bool,
+        rescore: bool = True,
+    ) -> PendingHypotheses:
         check_options(options)
         items = self._items(sources, options, prefixes)
         not_empty = [item for item in items if item.source]
@@ -90,8 +119,9 @@ class CTranslate2Engine(Engine):
             wait = partial(self._sample, not_empty, options)
         else:
             batches = make_batches(not_empty, self._n_workers, options.beam)
-            wait = partial(self._search, self._submit(self._translator, batches, options), options)
-        needs_second_pass = with_attention or prefixes is not None or changes_probabilities(options)
+            wait = partial(self._search, self._submit(self._translator, batches, options, urgent), options)
+        is_forced = prefixes is not None and rescore
+        needs_second_pass = with_attention or is_forced or changes_probabilities(options)
 
         def result() -> NBestLists:
             ordered = _in_order(items, wait(), options)
@@ -112,6 +142,7 @@ class CTranslate2Engine(Engine):
         ]
 
     def close(self) -> None:
+        self._queue.clear()
         self._translator = None
 
     def _load(self, n_workers: int) -> Any:
@@ -150,14 +181,15 @@ class CTranslate2Engine(Engine):
             if len(ids) and not (min(ids) >= 0 and max(ids) < n_symbols):
                 raise ValueError(f"an id is outside the vocabulary of {n_symbols}")
 
-    def _submit(self, translator: Any, batches: list[list[BatchItem]], options: DecodingOptions) -> list[_RunningBatch]:
-        """Give all batches to the workers."""
+    def _submit(
+        self, translator: Any, batches: list[list[BatchItem]], options: DecodingOptions, urgent: bool = True
+    ) -> list[_QueuedBatch]:
+        """Give all batches to the workers: at once, or when those before them are done."""
         settings = search_settings(options, self._n_symbols[1])
-        submitted = []
-        for batch in batches:
+
+        def search(batch: list[BatchItem], beta: float) -> list[Any]:
             limit = max(item.limit for item in batch)
-            beta = length_exponent(options.length_penalty, max(len(item.source) for item in batch))
-            futures = translator.translate_batch(
+            futures: list[Any] = translator.translate_batch(
                 self._tokens((item.source for item in batch), add_end=True),
                 self._tokens(item.prefix for item in batch) if batch[0].prefix else None,
                 max_decoding_length=limit,
@@ -165,14 +197,26 @@ class CTranslate2Engine(Engine):
                 length_penalty=beta,
                 **settings,
             )
-            submitted.append(_RunningBatch(batch, beta, futures))
-        return submitted
+            return futures
 
-    def _search(self, submitted: list[_RunningBatch], options: DecodingOptions) -> list[_Result]:
+        queued = []
+        for batch in batches:
+            beta = length_exponent(options.length_penalty, max(len(item.source) for item in batch))
+            queued.append(_QueuedBatch(batch, beta, Job(partial(search, batch, beta))))
+            self._queue.put(queued[-1].job, urgent=urgent)
+        return queued
+
+    def _wait(self, queued: list[_QueuedBatch]) -> Iterator[tuple[list[BatchItem], list[_Result]]]:
+        """Each batch and its results, as soon as they are ready."""
+        for item in queued:
+            hypotheses = [parse_result(result, item.beta) for result in self._queue.wait(item.job)]
+            yield item.batch, list(zip(item.batch, hypotheses, strict=True))
+
+    def _search(self, queued: list[_QueuedBatch], options: DecodingOptions) -> list[_Result]:
         """A batch has the limit of its longest source. Sentences that exceed their own limit are searched again."""
         results: list[_Result] = []
         too_long: list[_Result] = []
-        for batch, batch_results in _wait(submitted):
+        for batch, batch_results in self._wait(queued):
             limit = max(item.limit for item in batch)
             for item, hypotheses in batch_results:
                 longest = max(len(hypothesis.ids) + hypothesis.ended for hypothesis in hypotheses)
@@ -181,7 +225,7 @@ class CTranslate2Engine(Engine):
         if options.beam == 1:
             return results + self._cut(too_long)
         batches = make_batches_by_limit([item for item, _ in too_long], self._n_workers, options.beam)
-        for _, batch_results in _wait(self._submit(self._translator, batches, options)):
+        for _, batch_results in self._wait(self._submit(self._translator, batches, options)):
             results += batch_results
         return results
 
@@ -205,8 +249,8 @@ class CTranslate2Engine(Engine):
         assert options.sampling is not None
         with _seed_lock:
             ctranslate2.set_random_seed(options.sampling.seed)
-            submitted = self._submit(self._load(1), make_batches_by_limit(items, 1), options)
-            return [result for _, batch_results in _wait(submitted) for result in batch_results]
+            queued = self._submit(self._load(1), make_batches_by_limit(items, 1), options)
+            return [result for _, batch_results in self._wait(queued) for result in batch_results]
 
     def _second_pass(
         self, sources: Sequence[Ids], ordered: list[list[RawHypothesis]], options: DecodingOptions, with_attention: bool
@@ -274,13 +318,6 @@ class CTranslate2Engine(Engine):
 def _forced_items(sources: Sequence[Ids], targets: Sequence[Ids]) -> list[BatchItem]:
     """Items for forced decoding, with the targets as prefixes."""
     return [BatchItem(i, source, target, 0) for i, (source, target) in enumerate(zip(sources, targets, strict=True))]
-
-
-def _wait(submitted: list[_RunningBatch]) -> Iterator[tuple[list[BatchItem], list[_Result]]]:
-    """Each batch and its results, as soon as they are ready."""
-    for batch in submitted:
-        hypotheses = [parse_result(future.result(), batch.beta) for future in batch.futures]
-        yield batch.batch, list(zip(batch.batch, hypotheses, strict=True))
 
 
 def _in_order(items: list[BatchItem], results: list[_Result], options: DecodingOptions) -> list[list[RawHypothesis]]:
