@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
@@ -59,6 +59,11 @@ class LanguageProfile:
         )
         return total / MAX_NGRAM_LENGTH
 
+    def word_log_likelihood(self, ngrams: Sequence[str]) -> float:
+        """The same for the few n-grams of a word, which is faster without counting them."""
+        log_prob = self.log_probs.get
+        return sum([log_prob(ngram, _MIN_LOG_PROB) for ngram in ngrams]) / MAX_NGRAM_LENGTH
+
 
 def make_profile(lines: Iterable[str]) -> str | None:
     """The profile of a language from lines of its text, deterministic; None if there are no letters."""
@@ -84,11 +89,17 @@ def count_ngrams(text: str) -> Counter[str]:
     """Sequences of one to three letters, in lower case; the edges of words count as letters."""
     counts: Counter[str] = Counter()
     for word in words_with_ngrams(text):
-        counts.update(word)
-        edged = f"_{word}_"
-        for size in range(2, MAX_NGRAM_LENGTH + 1):
-            counts.update(edged[start : start + size] for start in range(len(edged) - size + 1))
+        counts.update(word_ngrams(word))
     return counts
+
+
+def word_ngrams(word: str) -> list[str]:
+    """The n-grams of a word in lower case."""
+    edged = f"_{word}_"
+    ngrams = list(word)
+    for size in range(2, MAX_NGRAM_LENGTH + 1):
+        ngrams += [edged[start : start + size] for start in range(len(edged) - size + 1)]
+    return ngrams
 
 
 def read_profiles(facts: Mapping[str, Any]) -> dict[str, LanguageProfile]:

@@ -22,7 +22,7 @@ from regard.translator.protected import Lost, Protection, localised
 
 _LATIN = re.compile("[A-Za-zÀ-ɏ]")  # in Korean, particles follow a number without a space
 MAX_ROUNDS = 4  # each requires one span more
-MAX_POSITIONS = 24  # of a span in a translation
+MAX_BEGINNINGS = 24  # of a translation
 MAX_SPANS = 3  # that are tried in a round
 N_NEAR = 3  # beginnings that are completed first
 N_PROBABLE = 4  # beginnings that are completed next; the others only if that does not help
@@ -160,8 +160,8 @@ class Search:
         ids = _before_loop(item.hypothesis.ids)
         starts = [i for i in range(item.n_forced, len(ids)) if self._target.piece(ids[i]).startswith(SPACE)]
         positions = sorted({item.n_forced, *starts, max(item.n_forced, len(ids))})
-        step = -(-len(positions) // MAX_POSITIONS)
         spans = [self._target.encode(localised(span, *self._languages)) for span in item.lost.spans[:n_spans]]
+        step = -(-len(positions) * len(spans) // MAX_BEGINNINGS)
         return [
             _Beginning(number, [*item.hypothesis.ids[:position], *span], len(span))
             for span in spans
@@ -189,7 +189,7 @@ def _batches(indices: Sequence[int], items: Sequence[Faulty]) -> list[list[int]]
     batches: list[list[int]] = []
     n_candidates = MAX_CANDIDATES
     for i in indices:
-        n = min(MAX_POSITIONS, len(items[i].hypothesis.ids) + 1) * min(MAX_SPANS, len(items[i].lost.spans))
+        n = min(MAX_BEGINNINGS, (len(items[i].hypothesis.ids) + 1) * len(items[i].lost.spans))
         if n_candidates + n > MAX_CANDIDATES:
             batches.append([])
             n_candidates = 0

@@ -16,7 +16,7 @@ from typing import Any
 from regard.decoding.options import DecodingOptions, Hypothesis, gnmt
 from regard.engines.engine import Engine
 from regard.text import Tokenizer, TokenizerPair
-from regard.text.language_profile import MAX_NGRAM_LENGTH, count_ngrams, read_profiles, words_with_ngrams
+from regard.text.language_profile import MAX_NGRAM_LENGTH, read_profiles, word_ngrams, words_with_ngrams
 from regard.text.languages import Languages
 from regard.text.words import word_numbers
 from regard.translator.details import has_loop
@@ -98,9 +98,9 @@ class WarningSigns:
         """The number of letters, then the log-likelihood in the source language and in each of the others."""
         if self._profile is None:
             return 0.0, 0.0
-        ngrams = count_ngrams(word)
-        n_letters = ngrams.total() / MAX_NGRAM_LENGTH
-        return n_letters, *(profile.log_likelihood(ngrams) for profile in (self._profile, *self._others))
+        ngrams = word_ngrams(word)
+        profiles = (self._profile, *self._others)
+        return len(ngrams) / MAX_NGRAM_LENGTH, *(profile.word_log_likelihood(ngrams) for profile in profiles)
 
     def _left_out(self, ids: Sequence[int], attention: Sequence[Sequence[float]]) -> float:
         """The share of source words to which no target token attends."""

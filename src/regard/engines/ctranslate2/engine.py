@@ -18,6 +18,8 @@ from regard.engines.ctranslate2.jobs import Job, JobQueue
 from regard.engines.ctranslate2.model_file import check_converted
 from regard.engines.ctranslate2.search import (
     END,
+    MAX_SCORED_TOKENS,
+    MAX_TOKENS,
     BatchItem,
     RawHypothesis,
     changes_probabilities,
@@ -289,13 +291,15 @@ class CTranslate2Engine(Engine):
         """For each target the log-probabilities of its tokens and of the end token."""
         log_probs: list[tuple[float, ...]] = [()] * len(targets)
         items = sorted(_forced_items(sources, targets), key=lambda item: len(item.prefix))
-        for item, result in self._run_forced(items, self._translator.score_batch):
+        for item, result in self._run_forced(items, self._translator.score_batch, MAX_SCORED_TOKENS):
             log_probs[item.index] = tuple(result.log_probs)
         return log_probs
 
-    def _run_forced(self, items: list[BatchItem], run: Callable[..., list[Any]]) -> Iterator[tuple[BatchItem, Any]]:
+    def _run_forced(
+        self, items: list[BatchItem], run: Callable[..., list[Any]], max_tokens: int = MAX_TOKENS
+    ) -> Iterator[tuple[BatchItem, Any]]:
         """Each item with its result of `run`, which is called for all batches before the first result is awaited."""
-        batches = make_batches(items, self._n_workers)
+        batches = make_batches(items, self._n_workers, max_tokens=max_tokens)
         submitted = [
             run(
                 self._tokens((item.source for item in batch), add_end=True),

@@ -34,7 +34,7 @@ class Job:
             return False
         try:
             assert self._futures is not None
-            return self._results is not None or all(future.done() for future in self._futures)
+            return self._results is not None or not self._futures or bool(self._futures[-1].done())
         finally:
             self._lock.release()
 

@@ -31,6 +31,7 @@ _MIN_TOTAL = -1e9  # if there are too few hypotheses, CTranslate2 adds some with
 END = str(EOS_ID)
 MAX_ROW_TOKENS = 4096  # source tokens per batch including padding, times the beam size: more do not fit into the cache
 MAX_TOKENS = 2048
+MAX_SCORED_TOKENS = 256  # scoring keeps the logits of all tokens: with more, it takes up to three times as long
 MAX_SENTENCES = 256
 
 
@@ -44,9 +45,11 @@ class BatchItem:
     limit: int  # maximum number of tokens, including the end token
 
 
-def make_batches(items: Sequence[BatchItem], n_workers: int, beam: int = 1) -> list[list[BatchItem]]:
+def make_batches(
+    items: Sequence[BatchItem], n_workers: int, beam: int = 1, max_tokens: int = MAX_TOKENS
+) -> list[list[BatchItem]]:
     """Batches of similar source length, longest first; at least one per worker. Forced prefixes have their own."""
-    max_tokens = min(MAX_TOKENS, MAX_ROW_TOKENS // beam)
+    max_tokens = min(max_tokens, MAX_ROW_TOKENS // beam)
     max_sentences = min(MAX_SENTENCES, max(1, -(-len(items) // n_workers)))
     batches: list[list[BatchItem]] = []
     for item in sorted(items, key=lambda item: (not item.prefix, -len(item.source))):
