@@ -126,16 +126,16 @@ class Search:
         return self._replaced(number, item) or self._near(number, item)
 
     def _replaced(self, number: int, item: Faulty) -> list[_Beginning]:
-        """The translation with what was lost in place of what was added, as a whole and up to there."""
-        lost, added = [localised(span, *self._languages) for span in item.lost.spans], item.lost.added
+        """The translation with lost numbers in place of the added ones: as a whole, and up to the first of them."""
         text = self._target.decode(item.hypothesis.ids)
-        start = text.find(added[0]) if added else -1
-        if start < 0 or item.n_forced:
+        n_lost, n_added = len(item.lost.spans), len(item.lost.added)
+        pairs = [(new, place) for new, old in _pairs(item.lost) if (place := _find(old, text)) is not None]
+        if not pairs or item.n_forced:
             return []
-        texts = [text[:start] + lost[0]]
-        if len(lost) == len(added):
-            for old, new in zip(added, lost, strict=True):
-                text = text.replace(old, new, 1)
+        texts = [text[: pairs[0][1].start()] + localised(pairs[0][0], *self._languages)]
+        if len(pairs) == n_lost == n_added:
+            for new, place in sorted(pairs, key=lambda pair: -pair[1].start()):
+                text = text[: place.start()] + localised(new, *self._languages) + text[place.end() :]
             texts.append(text)
         return [_Beginning(number, self._target.encode(text)) for text in texts]
 
@@ -167,6 +167,18 @@ class Search:
             for span in spans
             for position in positions[::step]
         ]
+
+
+def _pairs(lost: Lost) -> list[tuple[str, str]]:
+    """What was lost, and what was added instead: numbers for numbers, placeholders for placeholders, in order."""
+    numbers = [span for span in lost.added if span[:1].isdigit()]
+    others = [span for span in lost.added if not span[:1].isdigit()]
+    return [*zip(lost.placeholders, others, strict=False), *zip(lost.numbers, numbers, strict=False)]
+
+
+def _find(span: str, text: str) -> re.Match[str] | None:
+    """Where a span is in a text, but not as a part of a longer number."""
+    return re.search(rf"(?<!\d){re.escape(span)}(?!\d)", text)
 
 
 def _before_loop(ids: Ids) -> Ids:
