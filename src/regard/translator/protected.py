@@ -37,7 +37,9 @@ _NUMBER = re.compile(r"(?<!\d)(?<!\d[.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|
 _DATE = re.compile(r"\d{1,2}\.\d{1,2}\.(?:\d{4}|\d{2})")
 _WORD_AFTER = re.compile(r"\s?([^\W\d_]+)")
 _SEPARATORS = re.compile(r"\D+")
-_ZEROS = re.compile(r"(?<=\d)[.,]00?\Z")  # 2.00 is 2
+_ZEROS = re.compile(r"(?<=\d)(?:[.,]00?|:00)\Z")  # 2.00 is 2, and 2:00 is 2 o'clock
+_TIME = re.compile(r"(\d|1[01])(?:[:.](\d\d))?")
+_AFTER_NOON = re.compile(r"[ \u00a0\u202f]?p\.?[ \u00a0]?m\b", re.IGNORECASE)
 _DECIMALS = re.compile(r"[.,](\d{1,2})\Z")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 KEPT_NUMBERS = "kept_numbers"  # fact about a model
@@ -151,8 +153,17 @@ def numbers(text: str) -> list[Number]:
         scale = 1 if word is None else scale_of(word[1])
         scaled = {_scaled(match[0], scale)} if scale > 1 and len(digits) < _MAX_SCALED_DIGITS else set()
         whole = {_canonical(match[0][: zeros.start()])} if (zeros := _ZEROS.search(match[0])) else set()
-        found.append(Number(match[0], frozenset({digits, *scaled, *whole})))
+        found.append(Number(match[0], frozenset({digits, *scaled, *whole, *_in_24_hours(match[0], text, match.end())})))
     return found
+
+
+def _in_24_hours(number: str, text: str, end: int) -> set[str]:
+    """The digits of 8:30 p.m. as 20:30."""
+    time = _TIME.fullmatch(number)
+    if time is None or _AFTER_NOON.match(text, end) is None:
+        return set()
+    hour, minutes = str(int(time[1]) + 12), time[2] or ""
+    return {hour + minutes} | ({hour} if minutes == "00" else set())
 
 
 def _compare_numbers(source: str, translation: str) -> tuple[list[str], list[str]]:
