@@ -21,7 +21,7 @@ from regard.translator.search_again import Faulty, Search
 from regard.translator.splitting import Splitter, join
 from regard.translator.warning_signs import WarningSigns
 
-BATCH_LINES = 5_000  # sorted by length and translated together
+BATCH_LINES = 2_000  # sorted by length and translated together
 BATCH_CHARACTERS = 2_000_000
 DETAILED_BATCH_CHARACTERS = 100_000  # attention is kept for every token: memory grows with the square of the length
 

@@ -176,4 +176,5 @@ def _numbers(stored: Mapping[Any, Any]) -> dict[str, float]:
 def _is_spelled(tokenizer: Tokenizer, piece_id: int) -> bool:
     """Whether a piece is unknown, or a part of a word that the vocabulary only spells: a byte, a single letter."""
     piece = tokenizer.piece(piece_id)
-    return piece_id == tokenizer.unk_id or bool(_BYTE.fullmatch(piece)) or bool(_LETTER.fullmatch(piece))
+    is_letter = len(piece) == 1 and _LETTER.match(piece) is not None
+    return is_letter or piece_id == tokenizer.unk_id or _BYTE.fullmatch(piece) is not None
