@@ -91,6 +91,23 @@ def test_a_failed_job_raises_for_everyone_who_waits_for_it(
             queue.wait(jobs["a"])
 
 
+def test_a_job_that_cannot_start_raises_for_who_waits_for_it(workers: Workers) -> None:
+    queue = JobQueue(1)
+
+    def refuse() -> list[Future[str]]:
+        raise ValueError("no such option")
+
+    first, refused, last = workers.job("first"), Job(refuse), workers.job("last")
+    for job in (first, refused, last):
+        queue.put(job)
+    workers.finish("first")
+    assert queue.wait(first) == ["first"]  # starts the next one, too
+    with pytest.raises(ValueError, match="no such option"):
+        queue.wait(refused)
+    workers.finish("last")
+    assert queue.wait(last) == ["last"]
+
+
 def test_cleared_jobs_never_start(workers: Workers, put: Callable[..., dict[str, Job]]) -> None:
     queue = JobQueue(1)
     jobs = put(queue, "ab")

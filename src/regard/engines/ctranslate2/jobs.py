@@ -19,6 +19,7 @@ class Job:
         self._submit = submit
         self._futures: list[Any] | None = None  # None: not started
         self._results: list[Any] | None = None
+        self._error: Exception | None = None  # from starting it, which another thread may have done
         self._lock = Lock()  # two threads must not use a future at the same time
 
     @property
@@ -26,7 +27,10 @@ class Job:
         return self._futures is not None
 
     def start(self) -> None:
-        self._futures = self._submit()
+        try:
+            self._futures = self._submit()
+        except Exception as error:
+            self._futures, self._error = [], error
 
     def is_done(self) -> bool:
         """Whether a started job is finished. Not while a thread waits for it: that thread will see it."""
@@ -40,6 +44,8 @@ class Job:
 
     def wait(self) -> list[Any]:
         """The results of a started job."""
+        if self._error is not None:
+            raise self._error
         with self._lock:
             if self._results is None:
                 assert self._futures is not None
@@ -69,10 +75,11 @@ class JobQueue:
         with self._lock:
             while not job.is_started:
                 self._start_next()
-        results = job.wait()
-        with self._lock:
-            self._fill()
-        return results
+        try:
+            return job.wait()
+        finally:
+            with self._lock:
+                self._fill()
 
     def clear(self) -> None:
         """Forget the jobs that have not started."""
