@@ -128,15 +128,15 @@ class Search:
     def _replaced(self, number: int, item: Faulty) -> list[_Beginning]:
         """The translation with lost numbers in place of the added ones: as a whole, and up to the first of them."""
         text = self._target.decode(item.hypothesis.ids)
-        n_lost, n_added = len(item.lost.spans), len(item.lost.added)
-        pairs = [(new, place) for new, old in _pairs(item.lost) if (place := _find(old, text)) is not None]
-        if not pairs or item.n_forced:
+        places = _places(item.lost, text)
+        if not places or item.n_forced:
             return []
-        texts = [text[: pairs[0][1].start()] + localised(pairs[0][0], *self._languages)]
-        if len(pairs) == n_lost == n_added:
-            for new, place in sorted(pairs, key=lambda pair: -pair[1].start()):
+        first, new = places[0]
+        texts = [text[: first.start()] + localised(new, *self._languages)]
+        if len(places) == len(item.lost.spans) == len(item.lost.added):
+            for place, new in sorted(places, key=lambda pair: -pair[0].start()):
                 text = text[: place.start()] + localised(new, *self._languages) + text[place.end() :]
-            texts.append(text)
+            texts.insert(0, text)
         return [_Beginning(number, self._target.encode(text)) for text in texts]
 
     def _near(self, number: int, item: Faulty) -> list[_Beginning]:
@@ -169,16 +169,18 @@ class Search:
         ]
 
 
-def _pairs(lost: Lost) -> list[tuple[str, str]]:
-    """What was lost, and what was added instead: numbers for numbers, placeholders for placeholders, in order."""
+def _places(lost: Lost, text: str) -> list[tuple[re.Match[str], str]]:
+    """Where the translation has what it added, and what was lost instead: a number for a number, in order."""
     numbers = [span for span in lost.added if span[:1].isdigit()]
     others = [span for span in lost.added if not span[:1].isdigit()]
-    return [*zip(lost.placeholders, others, strict=False), *zip(lost.numbers, numbers, strict=False)]
-
-
-def _find(span: str, text: str) -> re.Match[str] | None:
-    """Where a span is in a text, but not as a part of a longer number."""
-    return re.search(rf"(?<!\d){re.escape(span)}(?!\d)", text)
+    places = []
+    ends: dict[str, int] = {}
+    for new, old in [*zip(lost.placeholders, others, strict=False), *zip(lost.numbers, numbers, strict=False)]:
+        place = re.compile(rf"(?<!\d){re.escape(old)}(?!\d)").search(text, ends.get(old, 0))
+        if place is not None:
+            places.append((place, new))
+            ends[old] = place.end()
+    return places
 
 
 def _before_loop(ids: Ids) -> Ids:
