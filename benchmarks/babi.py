@@ -122,8 +122,9 @@ def hop_table(alone: dict[int, dict[str, Any]]) -> list[str]:
 def goals(alone: dict[int, dict[str, Any]]) -> str:
     mean = sum(result["error"] for result in alone.values()) / len(alone)
     easy = [task for task in EASY if task in alone and alone[task]["error"] > GOAL_EASY]
-    parts = [f"mean {mean:.1%}, goal at most {GOAL_MEAN:.1%}{'' if mean <= GOAL_MEAN else ': missed'}"]
-    parts.append(f"tasks {', '.join(map(str, EASY))} at most {GOAL_EASY:.0%}" + (f": missed by {easy}" if easy else ""))
+    parts = [f"Mean {mean:.1%}, goal at most {GOAL_MEAN:.1%}: {'reached' if mean <= GOAL_MEAN else 'missed'}"]
+    tasks = ", ".join(map(str, EASY))
+    parts.append(f"tasks {tasks}: goal at most {GOAL_EASY:.0%}, {f'missed by {easy}' if easy else 'reached'}")
     return "; ".join(parts)
 
 
@@ -148,7 +149,7 @@ def main() -> None:
         f"{given.jobs} processes with one thread each; {minutes}. {given.note}".rstrip(),
         f"Written by: `python benchmarks/babi.py --babi DIR --work DIR --seeds {given.seeds}{more}`\n",
         f"Test error in %, with 1,000 training questions per task and 3 hops; of {given.seeds} seeds the one with the "
-        f"lowest training error. Goal: {goals(alone)}.\n",
+        f"lowest training error. {goals(alone)}.\n",
         *error_table(alone, together),
         "\nThe share of the weight of every hop on the supporting facts that the test files name, and what it would be "
         "if all sentences had the same weight:\n",
