@@ -50,6 +50,8 @@ def test_what_is_kept_is_not_reported(source: str, translation: str) -> None:
         ("at 8:30 a.m.", "um 20.30 Uhr", "numbers"),
         ("Hello {name}", "Hallo {Name}", "placeholder"),
         ("%d files", "Dateien", "placeholder"),
+        ("%d files", "%digte Dateien", "placeholder"),
+        ("%s is here", "%s가 있다", None),
         ("see https://a.de/x.", "siehe https://a.de/y.", "placeholder"),
         ("Mail a.b@c.de!", "Mail a.b@c.de de", None),
         ("@user likes #tag", "@user mag Tag", "placeholder"),

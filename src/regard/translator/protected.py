@@ -110,7 +110,7 @@ class Protection:
         added: list[str] = []
         if self.patterns or _MAY_HAVE_PLACEHOLDER.search(source) or _MAY_HAVE_PLACEHOLDER.search(translation):
             spans = self.placeholders(source)
-            missing = [span for span, n in Counter(spans).items() if translation.count(span) < n]
+            missing = [span for span, n in Counter(spans).items() if _count(span, translation) < n]
             other = _without(translation, spans)
             added = self.placeholders(other)
             rest, other = _without(source, spans), _without(other, added)
@@ -196,6 +196,13 @@ def _scaled(number: str, scale: int) -> str:
     decimals = _DECIMALS.search(number)
     whole = _SEPARATORS.sub("", number[: decimals.start()] if decimals else number)
     return str(int(Decimal(f"{whole}.{decimals[1] if decimals else 0}") * scale))
+
+
+def _count(span: str, text: str) -> int:
+    """How often a text has a span, but not as a part of a longer word: `%d` is not in `%digit`."""
+    before = "(?<![A-Za-z0-9])" if span[:1].isalnum() else ""
+    after = "(?![A-Za-z0-9])" if span[-1:].isalnum() else ""
+    return len(re.findall(before + re.escape(span) + after, text))
 
 
 def _without(text: str, spans: Iterable[str]) -> str:

@@ -39,6 +39,7 @@ class Faulty(NamedTuple):
     n_forced: int  # the first ids of the translation, which have to stay
     hypothesis: Hypothesis
     lost: Lost
+    n_absent: int = 1_000  # lost spans that are not even a part of a longer word
     n_glued: int = 0  # spans that the translation continues as a word: "37er"
 
 
@@ -102,7 +103,11 @@ class Search:
         for beginning, (hypothesis,) in zip(beginnings, completed, strict=True):
             old = items[beginning.number]
             new = self._checked(old, hypothesis)
-            if new.lost.n_problems < old.lost.n_problems and not has_loop(hypothesis.ids):
+            is_better = (new.lost.n_problems, new.n_absent) < (
+                old.lost.n_problems,
+                min(old.n_absent, len(old.lost.spans)),
+            )
+            if is_better and not has_loop(hypothesis.ids):
                 good.setdefault(beginning.number, []).append(new)
         compared = [(i, new) for i, group in good.items() for new in sorted(group, key=_n_faults)[:N_COMPARED]]
         scored = self._engine.translate(
@@ -117,9 +122,12 @@ class Search:
 
     def _checked(self, item: Faulty, hypothesis: Hypothesis) -> Faulty:
         text = self._target.decode(hypothesis.ids)
-        spans = (localised(span, *self._languages) for span in item.lost.spans)
+        spans = [localised(span, *self._languages) for span in item.lost.spans]
+        n_absent = sum(span not in text for span in spans)
         n_glued = sum(_LATIN.match(text, text.find(span) + len(span)) is not None for span in spans if span in text)
-        return item._replace(hypothesis=hypothesis, lost=self._protection.lost(item.text, text), n_glued=n_glued)
+        return item._replace(
+            hypothesis=hypothesis, lost=self._protection.lost(item.text, text), n_absent=n_absent, n_glued=n_glued
+        )
 
     def _likely(self, number: int, item: Faulty) -> list[_Beginning]:
         """The beginnings that are tried first."""
@@ -190,11 +198,11 @@ def _before_loop(ids: Ids) -> Ids:
     return ids
 
 
-def _n_faults(item: Faulty) -> tuple[int, int]:
-    return item.lost.n_problems, item.n_glued
+def _n_faults(item: Faulty) -> tuple[int, int, int]:
+    return item.lost.n_problems, item.n_absent, item.n_glued
 
 
-def _rank(item: Faulty) -> tuple[int, int, float]:
+def _rank(item: Faulty) -> tuple[int, int, int, float]:
     return *_n_faults(item), -item.hypothesis.score
 
 
