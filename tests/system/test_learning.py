@@ -119,7 +119,7 @@ def test_training_keeps_its_budget(inline: Inline, text: Any, tmp_path: Path, mo
     clock, budget = FakeClock(), 20
     for name in ("regard.cli.train", "regard.run.train", "regard.run.plan", "regard.training.loop"):
         monkeypatch.setattr(import_module(name), "perf_counter", clock)
-    monkeypatch.setattr(import_module("regard.cli.train"), "_STARTED_AT", 0.0)
+    monkeypatch.setattr(import_module("regard.cli.train"), "STARTED_AT", 0.0)
     result = inline("train", *text.flags, "--out", "run", "--budget", f"{budget}s")
     assert result.returncode == 0, result.stderr
     [finished] = events_of(tmp_path / "run", "finished")
