@@ -103,6 +103,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, metavar="N")
     parser.add_argument("--work", type=Path, metavar="DIR", help="keeps the corpora (default: a temporary directory)")
     args = parser.parse_args()
+    if args.work:
+        args.work.mkdir(parents=True, exist_ok=True)
     checkouts = {"now": ROOT} | ({"before": args.before} if args.before else {})
     files = [Path(name) for name in args.corpus.split(",")]
     print("| pairs | code | check | vocabulary | encoding | pairs/s | CPU s | peak MB |\n" + "|---" * 8 + "|")
