@@ -311,7 +311,8 @@ def test_a_stopping_service_takes_no_new_connections_and_ends_when_requests_stop
         waits.append(seconds)
         server.server_state.total_requests += next(arrivals, 0)
 
-    monkeypatch.setattr("regard.serve.http.server.asyncio.sleep", sleep)
+    replaced = SimpleNamespace(**(vars(asyncio) | {"sleep": sleep}))  # other servers of this process go on sleeping
+    monkeypatch.setattr("regard.serve.http.server.asyncio", replaced)
     asyncio.run(server._drain())
     assert server.should_exit and service.closed and backlogs == [0]
     assert next(arrivals, None) is None and len(waits) == 1 + 3 + 1  # notice, while they come, and once without any
