@@ -49,7 +49,7 @@ def read_corpus(
 ) -> "Examination":
     """Reads a corpus once, from which a report can be made, or a clean copy.
 
-    Corpora that share `earlier` are compared: each is told which of its pairs are in those that were read before it.
+    Corpora that share `earlier` are compared: the report of each names its pairs that are in those read before it.
     """
     for path in (*corpus.files, *(path for data in against for path in _files(data))):
         require_file(path)
